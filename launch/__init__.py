@@ -1,0 +1,1 @@
+"""Bringing the service up on one machine: a Triton server, the frontend, a development release, real releases."""
