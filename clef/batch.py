@@ -1,0 +1,123 @@
+"""Records: what one row of the model's batch is made of, and how a request's tensors are cut into them.
+
+Axes: L tokens, Q questions, O options, P patches, n images.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clef.errors import InvalidRecord
+
+Ints = NDArray[np.int32]
+
+RECORD_TENSORS = (
+    "INPUT_IDS",
+    "RECORD_LENGTHS",
+    "QUESTION_COUNTS",
+    "STATE_END",
+    "QUESTION_SPANS",
+    "QUESTION_TYPES",
+    "OPTION_COUNTS",
+    "OPTION_SPANS",
+    "PATCHES",
+    "IMAGE_GRID",
+)
+"""Names of the tensors of a request that `split_records` reads."""
+
+QUESTION_TYPES = 3
+PATCH_BYTES = 3 * 16 * 16
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Record:
+    """One sequence with its questions. Spans are half-open and count from the record's first token."""
+
+    input_ids: Ints  # [L]
+    question_spans: Ints  # [Q, 2]
+    question_types: Ints  # [Q] noul 0, choice 1, score 2
+    option_counts: Ints  # [Q]
+    option_spans: Ints  # [O, 2] in head order
+    state_end: int  # first token of the schema
+    patches: NDArray[np.uint8]  # [P, 768] one frame, by 2x2 merge blocks; (channel, 16, 16) within a patch
+    image_grid: Ints  # [n, 3] time 1, height, width in patches
+
+    @property
+    def length(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def options(self) -> int:
+        return len(self.option_spans)
+
+    @property
+    def has_media(self) -> bool:
+        return len(self.image_grid) > 0
+
+    def check(self) -> None:
+        """Raises InvalidRecord where counts, ranges or shapes contradict each other."""
+        length, questions = self.length, len(self.question_spans)
+        _demand(self.input_ids.ndim == 1 and length > 0, "a record needs tokens")
+        _demand(self.question_spans.ndim == 2 and self.question_spans.shape[1] == 2, "question spans must be [Q, 2]")
+        _demand(self.option_spans.ndim == 2 and self.option_spans.shape[1] == 2, "option spans must be [O, 2]")
+        _demand(questions > 0, "a record needs a question")
+        _demand(
+            self.question_types.shape == self.option_counts.shape == (questions,),
+            "question types and option counts must be one a question",
+        )
+        _demand(bool(np.isin(self.question_types, range(QUESTION_TYPES)).all()), "unknown question type")
+        _demand(bool((self.option_counts > 0).all()), "a question needs an option")
+        _demand(int(self.option_counts.sum()) == self.options, "option counts do not add up to the option spans")
+        for spans in (self.question_spans, self.option_spans):
+            inside = (spans[:, 0] >= 0) & (spans[:, 0] < spans[:, 1]) & (spans[:, 1] <= length)
+            _demand(bool(inside.all()), "a span is empty or leaves its record")
+        _demand(0 <= self.state_end <= length, "the state's end leaves its record")
+        _demand(self.patches.ndim == 2 and self.patches.shape[1] == PATCH_BYTES, "patches must be [P, 768]")
+        _demand(self.patches.dtype == np.uint8, "patches must be uint8")
+        _demand(self.image_grid.ndim == 2 and self.image_grid.shape[1] == 3, "the image grid must be [n, 3]")
+        _demand(bool((self.image_grid > 0).all()), "an image grid must be positive")
+        _demand(bool((self.image_grid[:, 0] == 1).all()), "an image has one frame")
+        _demand(bool((self.image_grid[:, 1:] % 2 == 0).all()), "an image's sides must be whole merge blocks")
+        _demand(int(self.image_grid.prod(axis=1).sum()) == len(self.patches), "patches do not fill the image grid")
+
+
+def split_records(tensors: Mapping[str, NDArray[Any]]) -> list[Record]:
+    """The records of one request, from its tensors (`RECORD_TENSORS`) without the batch axis.
+
+    Every record shows all images of the request and shares their arrays. Raises InvalidRecord where the counts do not
+    add up; each record is checked.
+    """
+    lengths, question_counts = tensors["RECORD_LENGTHS"], tensors["QUESTION_COUNTS"]
+    option_counts = tensors["OPTION_COUNTS"]
+    _demand(len(lengths) == len(question_counts) == len(tensors["STATE_END"]), "one length and count a record")
+    _demand(len(lengths) > 0, "a request needs a record")
+    _demand(bool((lengths > 0).all() and (question_counts > 0).all()), "a record needs tokens and a question")
+    _demand(bool((option_counts > 0).all()), "a question needs an option")
+    _demand(int(lengths.sum()) == len(tensors["INPUT_IDS"]), "record lengths do not add up to the tokens")
+    _demand(int(question_counts.sum()) == len(option_counts), "question counts do not add up to the questions")
+    _demand(int(option_counts.sum()) == len(tensors["OPTION_SPANS"]), "option counts do not add up to the options")
+    questions_at = np.cumsum(question_counts)[:-1]
+    options_at = np.cumsum(option_counts)[np.cumsum(question_counts)[:-1] - 1]
+    records = [
+        Record(*parts, patches=tensors["PATCHES"], image_grid=tensors["IMAGE_GRID"])
+        for parts in zip(
+            np.split(tensors["INPUT_IDS"], np.cumsum(lengths)[:-1]),
+            np.split(tensors["QUESTION_SPANS"], questions_at),
+            np.split(tensors["QUESTION_TYPES"], questions_at),
+            np.split(option_counts, questions_at),
+            np.split(tensors["OPTION_SPANS"], options_at),
+            tensors["STATE_END"].tolist(),
+            strict=True,
+        )
+    ]
+    for record in records:
+        record.check()
+    return records
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise InvalidRecord(otherwise)

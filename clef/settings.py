@@ -1,0 +1,47 @@
+"""Settings of the model step, read from the environment (`CLEF_…`)."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "CLEF_"
+
+
+class SettingsError(ValueError):
+    """A setting is missing or wrong; the text names its environment variable."""
+
+
+class ModelSettings(BaseSettings):
+    """How the model step loads and batches. Frozen; each field is the variable `CLEF_` + its name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    release: Path
+    """The release's directory."""
+    device: str = "auto"
+    """A torch device; `auto`: the one that the caller gives."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """The trunk's type; `auto`: bfloat16 on CUDA, float32 elsewhere. The head always works in float32."""
+    batch_tokens: int = Field(16384, gt=0)
+    """Padded tokens of one micro-batch at most; a longer record goes alone."""
+    batch_records: int = Field(32, gt=0)
+    """Records of one micro-batch at most."""
+    max_overtaken: int = Field(4, ge=0)
+    """Micro-batches that may pass the oldest waiting record before it leads one."""
+    allow_slow_kernels: bool = False
+    """Serve on CUDA without flash-linear-attention and causal-conv1d: correct, and several times slower."""
+    warmup: bool = True
+    """Compute records of several sizes before the model counts as ready."""
+
+
+def read_settings(**given: Any) -> ModelSettings:
+    """The settings from the environment, `given` first. Raises SettingsError naming the variable."""
+    try:
+        return ModelSettings(**given)
+    except ValidationError as error:
+        problems = (
+            f"{PREFIX}{'_'.join(str(part) for part in item['loc']).upper()}: {item['msg']}" for item in error.errors()
+        )
+        raise SettingsError("; ".join(problems)) from None
