@@ -1,0 +1,79 @@
+"""Triton's adapter of `clef`: hands every request to the scheduler at once and answers it when its scores are there.
+
+`execute` returns before the answers: each request is answered through its response sender by the scheduler's
+thread, so that what waits is always in one place, ordered by `clef.scheduler`, and a request that arrives while the
+model is busy can be in the very next micro-batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from clef.batch import split_records
+from clef.errors import DeadlinePassed, InvalidRecord, Unavailable
+from clef.model import ClefModel
+from clef.scheduler import Job, Scheduler, Scores
+from clef.settings import read_settings
+from model_repository.adapter import failure, parameters, read, response
+from preprocess.errors import DeadlineExceeded, InvalidRequest, Overloaded, ServiceError
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+DEVICE_LOST_EXIT_CODE = 70
+
+# `clef` knows nothing of HTTP; these are its errors as a client is told them. Any other is an internal error.
+TOLD: dict[type[Exception], type[ServiceError]] = {
+    DeadlinePassed: DeadlineExceeded,
+    InvalidRecord: InvalidRequest,
+    Unavailable: Overloaded,
+}
+
+
+class TritonPythonModel:
+    def initialize(self, args: dict[str, str]) -> None:
+        on_gpu = args["model_instance_kind"] == "GPU"
+        settings = read_settings()
+        model = ClefModel.load(settings, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
+        model.warm_up()
+        self._scheduler = Scheduler(model, settings, on_device_lost=lambda: os._exit(DEVICE_LOST_EXIT_CODE))
+
+    def execute(self, requests: list[pb_utils.InferenceRequest]) -> None:
+        for request in requests:
+            self._submit(request)
+
+    def finalize(self) -> None:
+        self._scheduler.close()
+
+    def _submit(self, request: pb_utils.InferenceRequest) -> None:
+        sender, request_id = request.get_response_sender(), request.request_id()
+        try:
+            deadline_ms = parameters(request).get("deadline_ms")
+            deadline = None if deadline_ms is None else int(deadline_ms) / 1e3
+            job = Job(split_records(read(request)), _reply(sender, request_id), deadline, sender.is_cancelled)
+            self._scheduler.submit(job)
+        except Exception as error:  # the process's boundary: one request's failure is its own
+            sender.send(failure(_told(error), request_id), flags=FINAL)
+
+
+def _told(error: Exception) -> Exception:
+    told = TOLD.get(type(error))
+    return error if told is None else told(str(error))
+
+
+def _reply(sender: pb_utils.InferenceResponseSender, request_id: str) -> Callable[[Scores | Exception], None]:
+    def reply(result: Scores | Exception) -> None:
+        if isinstance(result, Exception):
+            sender.send(failure(_told(result), request_id), flags=FINAL)
+            return
+        outputs = {
+            "LOGITS": result.logits,
+            "QUEUE_MS": np.array([result.queue_ms], dtype=np.float32),
+            "COMPUTE_MS": np.array([result.compute_ms], dtype=np.float32),
+            "BATCH_SIZE": np.array([result.batch_size], dtype=np.int32),
+        }
+        sender.send(response(outputs), flags=FINAL)
+
+    return reply

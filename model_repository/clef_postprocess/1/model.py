@@ -1,0 +1,19 @@
+"""Triton's adapter of `postprocess.answer`: logits and the request's plan in, the SystemOne answer out."""
+
+from __future__ import annotations
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from model_repository.adapter import Parameters, Tensors, respond
+from postprocess.answers import answer
+from preprocess.plan import Plan
+
+
+class TritonPythonModel:
+    def execute(self, requests: list[pb_utils.InferenceRequest]) -> list[pb_utils.InferenceResponse]:
+        return respond(requests, self._step, clock="POSTPROCESS_MS")
+
+    def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
+        body, probabilities = answer(Plan.from_json(inputs["PLAN"][0]), inputs["LOGITS"])
+        return {"RESPONSE": np.array([body], dtype=np.object_), "PROBABILITIES": probabilities}

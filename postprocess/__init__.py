@@ -1,0 +1,1 @@
+"""Logits to SystemOne answers: numpy and the standard library only."""

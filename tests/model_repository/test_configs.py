@@ -1,0 +1,96 @@
+"""The hand-written `config.pbtxt` files hold together: `tritonclient`'s own protobuf reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
+
+REPOSITORY = Path(__file__).parents[2] / "model_repository"
+ENSEMBLE = "clef"
+STEPS = ("clef_preprocess", "clef_model", "clef_postprocess")
+
+
+def read(name: str) -> ModelConfig:
+    config: ModelConfig = text_format.Parse((REPOSITORY / name / "config.pbtxt").read_text(), ModelConfig())
+    return config
+
+
+CONFIGS = {name: read(name) for name in (ENSEMBLE, *STEPS)}
+
+
+def tensors(fields) -> dict[str, tuple[int, tuple[int, ...]]]:
+    return {field.name: (field.data_type, tuple(field.dims)) for field in fields}
+
+
+def test_the_repository_holds_these_models_and_no_other():
+    folders = {path.name for path in REPOSITORY.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(CONFIGS)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_name_is_the_folder(name):
+    assert CONFIGS[name].name == name
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_a_python_model_with_its_code_beside_it(name):
+    assert CONFIGS[name].backend == "python"
+    assert (REPOSITORY / name / "1" / "model.py").is_file()
+
+
+def test_the_ensemble_runs_the_steps_in_order():
+    assert tuple(step.model_name for step in CONFIGS[ENSEMBLE].ensemble_scheduling.step) == STEPS
+
+
+def test_every_edge_of_the_ensemble_agrees_in_type_and_shape():
+    produced = tensors(CONFIGS[ENSEMBLE].input)
+    for step in CONFIGS[ENSEMBLE].ensemble_scheduling.step:
+        config = CONFIGS[step.model_name]
+        inputs, outputs = tensors(config.input), tensors(config.output)
+        assert set(step.input_map) == set(inputs), f"{step.model_name}: every input is fed"
+        for key, value in step.input_map.items():
+            assert inputs[key] == produced[value], f"{step.model_name}.{key}"
+        assert set(step.output_map) == set(outputs), f"{step.model_name}: every output is mapped"
+        produced |= {value: outputs[key] for key, value in step.output_map.items()}
+    for name, tensor in tensors(CONFIGS[ENSEMBLE].output).items():
+        assert produced[name] == tensor, name
+
+
+def test_one_tensor_has_one_name_from_end_to_end():
+    for step in CONFIGS[ENSEMBLE].ensemble_scheduling.step:
+        for mapping in (step.input_map, step.output_map):
+            assert all(key == value for key, value in mapping.items())
+
+
+def test_an_optional_input_is_optional_on_both_sides():
+    def optional(name):
+        return {field.name for field in CONFIGS[name].input if field.optional}
+
+    assert optional(ENSEMBLE) == optional("clef_preprocess") == {"IMAGES"}
+
+
+def test_only_the_model_step_batches_and_without_a_queue_policy():
+    for name, config in CONFIGS.items():
+        assert config.max_batch_size == (16 if name == "clef_model" else 1)
+        assert config.HasField("dynamic_batching") == (name == "clef_model")
+    batching = CONFIGS["clef_model"].dynamic_batching
+    assert not batching.ListFields(), "a delay or a queue policy stalls this server's batcher"
+    assert all(field.allow_ragged_batch for field in CONFIGS["clef_model"].input)
+
+
+def test_the_model_goes_where_the_device_is_and_the_rest_to_the_cpu():
+    kinds = {name: [group.kind for group in CONFIGS[name].instance_group] for name in STEPS}
+    assert kinds == {
+        "clef_preprocess": [ModelInstanceGroup.KIND_CPU],
+        "clef_model": [ModelInstanceGroup.KIND_AUTO],
+        "clef_postprocess": [ModelInstanceGroup.KIND_CPU],
+    }
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_an_adapter_stays_thin(name):
+    code = (REPOSITORY / name / "1" / "model.py").read_text().splitlines()
+    assert len(code) < 80

@@ -1,0 +1,131 @@
+"""Starting a real Triton and a real frontend on a CPU, and asking the ensemble directly."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+import tritonclient.grpc as triton_grpc
+
+from launch.triton import REPOSITORY_ROOT, TritonPorts, TritonServer, write_path_file
+from tests.golden_cases import RELEASE
+
+START_TIMEOUT_S = 90
+_prefixes = itertools.count()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that were free a moment ago, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@dataclass(frozen=True)
+class Stack:
+    triton_process: psutil.Process
+    ports: TritonPorts
+    shm_prefix: str
+    frontend: str
+    log: Path
+
+    def stub(self, model: str) -> psutil.Process:
+        """The Python stub that runs a model."""
+        marker = f"/model_repository/{model}/"
+        return next(
+            child for child in self.triton_process.children(recursive=True) if marker in " ".join(child.cmdline())
+        )
+
+    def regions(self) -> list[Path]:
+        return list(Path("/dev/shm").glob(f"{self.shm_prefix}*"))
+
+
+@contextmanager
+def running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[psutil.Process]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, cwd=REPOSITORY_ROOT)
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(40)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for(url: str, process: psutil.Process, log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(url, timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            break
+        time.sleep(0.1)
+    pytest.fail(f"{url} never became ready:\n{log.read_text(errors='replace')[-6000:]}")
+
+
+@contextmanager
+def start_stack(folder: Path, **settings: str) -> Iterator[Stack]:
+    """A Triton and a frontend of their own; `settings` are environment variables."""
+    write_path_file()
+    http, grpc, metrics, frontend = free_ports(4)
+    ports = TritonPorts(http, grpc, metrics)
+    prefix = f"clef-test-{os.getpid()}-{next(_prefixes)}-"
+    server = TritonServer.find(os.environ.get("CLEF_TRITON"))
+    environment = server.environment() | {"CLEF_RELEASE": str(RELEASE), "OMP_NUM_THREADS": "1"} | settings
+    command = server.command(REPOSITORY_ROOT / "model_repository", ports, prefix, exit_timeout_s=10)
+    triton_log, frontend_log = folder / "triton.log", folder / "frontend.log"
+    with running(command, environment, triton_log) as triton:
+        wait_for(f"http://127.0.0.1:{http}/v2/health/ready", triton, triton_log)
+        environment |= {"TRITON_URL": f"127.0.0.1:{grpc}", "FRONTEND_PORT": str(frontend)}
+        with running([sys.executable, "-m", "frontend"], environment, frontend_log) as process:
+            url = f"http://127.0.0.1:{frontend}"
+            wait_for(f"{url}/health", process, frontend_log)
+            yield Stack(triton, ports, prefix, url, triton_log)
+
+
+def bytes_input(name: str, values: list[bytes]) -> triton_grpc.InferInput:
+    tensor = triton_grpc.InferInput(name, [1, len(values)], "BYTES")
+    tensor.set_data_from_numpy(np.array([values], dtype=np.object_))
+    return tensor
+
+
+def ask(
+    client: triton_grpc.InferenceServerClient,
+    request: dict[str, Any] | bytes,
+    images: list[bytes] | None = None,
+    **parameters: Any,
+) -> triton_grpc.InferResult:
+    """A SystemOne request straight to the ensemble."""
+    body = request if isinstance(request, bytes) else json.dumps(request, ensure_ascii=False).encode()
+    inputs = [bytes_input("REQUEST", [body])]
+    if images is not None:
+        inputs.append(bytes_input("IMAGES", images))
+    return client.infer("clef", inputs, parameters=parameters, client_timeout=60)
+
+
+def response_of(result: triton_grpc.InferResult) -> dict[str, Any]:
+    response: dict[str, Any] = json.loads(result.as_numpy("RESPONSE")[0, 0])
+    return response
