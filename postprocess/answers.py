@@ -47,8 +47,9 @@ def softmax(logits: Logits, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.flo
         raise ValueError("a logit is not finite")
     starts = np.cumsum(counts) - counts
     peaks = np.maximum.reduceat(logits, starts)
-    exponentials = np.exp(logits.astype(np.float64) - np.repeat(peaks, counts))
-    return exponentials / np.repeat(np.add.reduceat(exponentials, starts), counts)
+    probabilities: npt.NDArray[np.float64] = np.exp(logits.astype(np.float64) - np.repeat(peaks, counts))
+    probabilities /= np.repeat(np.add.reduceat(probabilities, starts), counts)
+    return probabilities
 
 
 def _answer(question: PlannedQuestion, probabilities: npt.NDArray[np.float64], plan: Plan) -> dict[str, Any]:

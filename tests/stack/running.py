@@ -41,6 +41,7 @@ def free_ports(count: int) -> list[int]:
 @dataclass(frozen=True)
 class Stack:
     triton_process: psutil.Process
+    frontend_process: psutil.Process
     ports: TritonPorts
     shm_prefix: str
     frontend: str
@@ -103,7 +104,7 @@ def start_stack(folder: Path, **settings: str) -> Iterator[Stack]:
         with running([sys.executable, "-m", "frontend"], environment, frontend_log) as process:
             url = f"http://127.0.0.1:{frontend}"
             wait_for(f"{url}/health", process, frontend_log)
-            yield Stack(triton, ports, prefix, url, triton_log)
+            yield Stack(triton, process, ports, prefix, url, triton_log)
 
 
 def bytes_input(name: str, values: list[bytes]) -> triton_grpc.InferInput:

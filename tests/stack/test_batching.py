@@ -6,8 +6,11 @@ import asyncio
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
+import numpy as np
 import pytest
+import tritonclient.grpc as triton_grpc
 import tritonclient.grpc.aio as triton_aio
 from tritonclient.utils import InferenceServerException
 
@@ -78,15 +81,12 @@ async def test_steady_load_leaves_no_gap_between_answers(stack):
         await asyncio.gather(*(loop() for _ in range(in_flight)))
     times = sorted(at for at, _ in answered)
     slowest_s = max(milliseconds for _, milliseconds in answered) / 1e3
-    gap = max(after - before for before, after in zip(times, times[1:], strict=False))
+    gap = max(after - before for before, after in pairwise(times))
     assert gap <= 3 * slowest_s, f"a gap of {gap * 1e3:.0f} ms, the slowest execution took {slowest_s * 1e3:.0f} ms"
     assert len(answered) == in_flight * each
 
 
 def test_two_rows_in_one_request_are_refused(grpc):
-    import numpy as np
-    import tritonclient.grpc as triton_grpc
-
     tensor = triton_grpc.InferInput("REQUEST", [2, 1], "BYTES")
     body = json.dumps(SHORT).encode()
     tensor.set_data_from_numpy(np.array([[body], [body]], dtype=np.object_))
