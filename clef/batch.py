@@ -99,19 +99,23 @@ def split_records(tensors: Mapping[str, NDArray[Any]]) -> list[Record]:
     _demand(int(lengths.sum()) == len(tensors["INPUT_IDS"]), "record lengths do not add up to the tokens")
     _demand(int(question_counts.sum()) == len(option_counts), "question counts do not add up to the questions")
     _demand(int(option_counts.sum()) == len(tensors["OPTION_SPANS"]), "option counts do not add up to the options")
-    questions_at = np.cumsum(question_counts)[:-1]
-    options_at = np.cumsum(option_counts)[np.cumsum(question_counts)[:-1] - 1]
+    _demand(
+        len(tensors["QUESTION_SPANS"]) == len(tensors["QUESTION_TYPES"]) == len(option_counts), "three rows a question"
+    )
+    question_ends = np.cumsum(question_counts)
+    question_cuts, option_cuts = question_ends[:-1], np.cumsum(option_counts)[question_ends - 1][:-1]
+    rows = zip(
+        np.split(tensors["INPUT_IDS"], np.cumsum(lengths)[:-1]),
+        np.split(tensors["QUESTION_SPANS"], question_cuts),
+        np.split(tensors["QUESTION_TYPES"], question_cuts),
+        np.split(option_counts, question_cuts),
+        np.split(tensors["OPTION_SPANS"], option_cuts),
+        tensors["STATE_END"].tolist(),
+        strict=True,
+    )
     records = [
-        Record(*parts, patches=tensors["PATCHES"], image_grid=tensors["IMAGE_GRID"])
-        for parts in zip(
-            np.split(tensors["INPUT_IDS"], np.cumsum(lengths)[:-1]),
-            np.split(tensors["QUESTION_SPANS"], questions_at),
-            np.split(tensors["QUESTION_TYPES"], questions_at),
-            np.split(option_counts, questions_at),
-            np.split(tensors["OPTION_SPANS"], options_at),
-            tensors["STATE_END"].tolist(),
-            strict=True,
-        )
+        Record(ids, spans, types, counts, options, state_end, tensors["PATCHES"], tensors["IMAGE_GRID"])
+        for ids, spans, types, counts, options, state_end in rows
     ]
     for record in records:
         record.check()

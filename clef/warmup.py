@@ -1,0 +1,63 @@
+"""Made-up records that bring a model to speed: kernels are compiled and tuned by length and batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clef.batch import PATCH_BYTES, Ints, Record
+
+CPU_LENGTHS = (64, 512)
+CPU_COUNTS = (1, 4)
+SHORTEST = 64
+IMAGE_SIDE = 16
+QUESTION = (0, 4)
+OPTIONS = ((4, 8), (8, 12))
+
+
+def shapes(device_type: str, batch_tokens: int, batch_records: int) -> list[tuple[int, int]]:
+    """(length, records) of each micro-batch to compute: a few on a CPU, the powers of two under the budget on CUDA."""
+    lengths: tuple[int, ...] = CPU_LENGTHS
+    counts: tuple[int, ...] = CPU_COUNTS
+    if device_type == "cuda":
+        lengths = tuple(SHORTEST << step for step in range(max(1, (batch_tokens // SHORTEST).bit_length())))
+        counts = tuple(1 << step for step in range(batch_records.bit_length()))
+    fits = [(length, count) for length in lengths for count in counts if length * count <= batch_tokens]
+    return fits or [(SHORTEST, 1)]
+
+
+def text(length: int) -> Record:
+    """A record of one question and two options."""
+    return _record(np.zeros(length, np.int32), np.empty((0, PATCH_BYTES), np.uint8), np.empty((0, 3), np.int32))
+
+
+def image(image_token: int, merge: int) -> Record:
+    """A record that shows one small image."""
+    tokens = (IMAGE_SIDE // merge) ** 2
+    ids = np.concatenate([np.zeros(SHORTEST, np.int32), np.full(tokens, image_token, np.int32), np.zeros(1, np.int32)])
+    grid = np.array([[1, IMAGE_SIDE, IMAGE_SIDE]], np.int32)
+    return _record(ids, np.zeros((IMAGE_SIDE**2, PATCH_BYTES), np.uint8), grid)
+
+
+def batches(
+    device_type: str, batch_tokens: int, batch_records: int, image_token: int, merge: int
+) -> Iterator[list[Record]]:
+    """The micro-batches of a warm-up."""
+    for length, count in shapes(device_type, batch_tokens, batch_records):
+        yield [text(length)] * count
+    yield [image(image_token, merge)]
+
+
+def _record(ids: Ints, patches: NDArray[np.uint8], grid: Ints) -> Record:
+    return Record(
+        input_ids=ids,
+        question_spans=np.array([QUESTION], np.int32),
+        question_types=np.zeros(1, np.int32),
+        option_counts=np.array([len(OPTIONS)], np.int32),
+        option_spans=np.array(OPTIONS, np.int32),
+        state_end=0,
+        patches=patches,
+        image_grid=grid,
+    )
