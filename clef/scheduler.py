@@ -1,35 +1,48 @@
-"""Decides what is computed next: one worker thread over everything that waits."""
+"""Decides what is computed next: one worker thread over everything that waits.
 
+Nothing is held back for company: whatever waits when the worker is free is planned at once, so a lone job starts
+immediately and a busy model finds its next batch already there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clef.batch import Record
+from clef.errors import Cancelled, ClefError, ComputeFailed, DeadlinePassed, DeviceLost, Unavailable
+from clef.planner import Limits, Waiting, next_batch
 from clef.settings import ModelSettings
+
+Logits = NDArray[np.float32]
+log = logging.getLogger(__name__)
 
 
 class Scorer(Protocol):
     """What the scheduler needs of a model (`ClefModel`)."""
 
-    def check(self, record: Record) -> None: ...
+    def check(self, record: Record) -> None:
+        """Raises InvalidRecord."""
 
-    def score(self, records: Sequence[Record]) -> list[NDArray[np.float32]]: ...
+    def score(self, records: Sequence[Record]) -> list[Logits]:
+        """The logits of each record."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Scores:
     """The answer to one job."""
 
-    logits: NDArray[np.float32]  # [O] over the job's records, in order
+    logits: Logits  # [O] over the job's records, in order
     queue_ms: float  # from submit to the answer, less compute_ms
     compute_ms: float  # the micro-batches that held the job's records
     batch_size: int  # records in the micro-batch that held the job's last record
-
-
-Reply = Callable[[Scores | Exception], None]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,12 +50,55 @@ class Job:
     """One request: its records, and where the answer goes."""
 
     records: Sequence[Record]
-    reply: Reply
-    """Called exactly once, from the worker's thread or from `submit`; must not block. The exceptions: `InvalidRecord`,
+    reply: Callable[[Scores | ClefError], None]
+    """Called exactly once, by the worker or by `submit`; should not block. The errors: `InvalidRecord`,
     `DeadlinePassed`, `Cancelled`, `ComputeFailed`, `Unavailable`."""
     deadline: float | None = None
     """Unix seconds."""
     cancelled: Callable[[], bool] = lambda: False
+
+
+@dataclass(eq=False, slots=True)
+class _Progress:
+    """A job under way; only the worker changes it."""
+
+    job: Job
+    submitted: float
+    logits: dict[int, Logits] = field(default_factory=dict)
+    compute: float = 0.0
+    answered: bool = False
+
+    def answer(self, result: Scores | ClefError) -> None:
+        if self.answered:
+            return
+        self.answered = True
+        try:
+            self.job.reply(result)
+        except Exception:
+            # The caller's own failure must not stop the worker, which others wait for.
+            log.exception("a reply failed")
+
+    def take(self, index: int, logits: Logits, batch_size: int) -> None:
+        """Keep the logits of one record; with the last one the job is answered."""
+        self.logits[index] = logits
+        if len(self.logits) == len(self.job.records):
+            queued = time.monotonic() - self.submitted - self.compute
+            ordered = np.concatenate([self.logits[place] for place in range(len(self.logits))])
+            self.answer(Scores(ordered, queued * 1e3, self.compute * 1e3, batch_size))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Item:
+    """One waiting record."""
+
+    progress: _Progress
+    index: int
+    record: Record
+    size: Waiting
+
+    def is_late(self, now: float) -> bool:
+        deadline = self.progress.job.deadline
+        return deadline is not None and deadline <= now
 
 
 class Scheduler:
@@ -51,12 +107,120 @@ class Scheduler:
     def __init__(
         self, model: Scorer, settings: ModelSettings, on_device_lost: Callable[[], None] = lambda: None
     ) -> None:
-        raise NotImplementedError
+        """`on_device_lost` is called by the worker after it has failed every job; the process should end then."""
+        self._model = model
+        self._limits = Limits(settings.batch_tokens, settings.batch_records)
+        self._max_overtaken = settings.max_overtaken
+        self._on_device_lost = on_device_lost
+        self._waiting: list[_Item] = []  # oldest first
+        self._oldest: _Item | None = None
+        self._overtaken = 0  # micro-batches that passed the oldest
+        self._changed = threading.Condition()
+        self._closing = self._lost = False
+        self._worker = threading.Thread(target=self._work, name="clef-scheduler", daemon=True)
+        self._worker.start()
 
     def submit(self, job: Job) -> None:
         """Queue the job; returns at once."""
-        raise NotImplementedError
+        progress = _Progress(job, time.monotonic())
+        try:
+            for record in job.records:
+                self._model.check(record)
+        except ClefError as error:
+            progress.answer(error)
+            return
+        items = [
+            _Item(progress, index, record, Waiting(record.length, record.has_media))
+            for index, record in enumerate(job.records)
+        ]
+        with self._changed:
+            refused = "the device is lost" if self._lost else "shutting down" if self._closing else None
+            if refused is None:
+                self._waiting += items
+                self._changed.notify()
+        if refused is not None:
+            progress.answer(Unavailable(refused))
 
     def close(self) -> None:
         """Refuse new jobs, finish what waits, end the worker."""
-        raise NotImplementedError
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._worker.join()
+
+    def _work(self) -> None:
+        while (items := self._next()) is not None:
+            try:
+                self._run(items)
+            except DeviceLost as error:
+                self._lose_device(items, error)
+                return
+
+    def _next(self) -> list[_Item] | None:
+        """The next micro-batch, maybe empty; None once nothing more will come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            if not self._waiting:
+                return None
+            now = time.time()
+            late = [item for item in self._waiting if item.is_late(now)]
+            self._waiting = [item for item in self._waiting if not item.is_late(now) and not item.progress.answered]
+            items = self._pick()
+        for item in late:
+            item.progress.answer(DeadlinePassed("the deadline passed before the answer was computed"))
+        for item in items:
+            if item.progress.job.cancelled():
+                item.progress.answer(Cancelled("given up by its caller"))
+        return items
+
+    def _pick(self) -> list[_Item]:
+        """Take the next micro-batch out of what waits."""
+        if not self._waiting:
+            return []
+        if self._waiting[0] is not self._oldest:
+            self._oldest, self._overtaken = self._waiting[0], 0
+        places = next_batch(
+            [item.size for item in self._waiting], self._limits, oldest_leads=self._overtaken >= self._max_overtaken
+        )
+        self._overtaken += 1
+        taken = set(places)
+        items = [self._waiting[place] for place in places]
+        self._waiting = [item for place, item in enumerate(self._waiting) if place not in taken]
+        return items
+
+    def _run(self, items: Sequence[_Item]) -> None:
+        items = [item for item in items if not item.progress.answered]
+        if not items:
+            return
+        started = time.monotonic()
+        try:
+            results = self._model.score([item.record for item in items])
+        except DeviceLost:
+            raise
+        except Exception:
+            # Whatever it was, it must cost no one but the record that caused it.
+            log.exception("a micro-batch of %d records failed", len(items))
+            if len(items) == 1:
+                items[0].progress.answer(ComputeFailed("the forward pass failed"))
+                return
+            for item in items:
+                self._run([item])
+            return
+        spent = time.monotonic() - started
+        for progress in {item.progress for item in items}:
+            progress.compute += spent
+        for item, logits in zip(items, results, strict=True):
+            if np.isfinite(logits).all():
+                item.progress.take(item.index, logits, len(items))
+            else:
+                log.error("a record of %d tokens has scores that are not finite", item.record.length)
+                item.progress.answer(ComputeFailed("the scores are not finite"))
+
+    def _lose_device(self, items: Sequence[_Item], error: DeviceLost) -> None:
+        log.critical("the device is lost", exc_info=error)
+        with self._changed:
+            self._lost = True
+            left, self._waiting = self._waiting, []
+        for item in [*items, *left]:
+            item.progress.answer(Unavailable("the device is lost"))
+        self._on_device_lost()
