@@ -1,0 +1,117 @@
+"""A child process that ends with the launcher, whatever ends the launcher."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from launch.triton import REPOSITORY_ROOT
+
+STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+WATCHED_SIGNALS = STOP_SIGNALS | {signal.SIGCHLD}
+PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """One process in a session of its own, so that Ctrl-C in a terminal reaches the launcher alone."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path | None) -> None:
+        """`log` None: what it writes goes to the launcher's stderr."""
+        self.name = name
+        self.log = log
+        self._command = list(command)
+        self._environment = dict(environment)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, keep_open: Sequence[int] = ()) -> None:
+        """Starts it; it inherits the descriptors in `keep_open`."""
+        output = sys.stderr.buffer if self.log is None else self.log.open("wb")
+        try:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                cwd=REPOSITORY_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=keep_open,
+                preexec_fn=_end_with_parent(os.getpid()),
+            )
+        finally:
+            if self.log is not None:
+                output.close()
+
+    def ended(self) -> str | None:
+        """How it ended, in words; None while it runs."""
+        code = None if self._process is None else self._process.poll()
+        if code is None:
+            return None
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+
+    def has_ended(self) -> bool:
+        """Whether it no longer runs."""
+        return self.ended() is not None
+
+    def ask_to_end(self) -> None:
+        """SIGTERM to the process, which knows how to end its own."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL to the whole session, also to what a dead leader left behind."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def tail(self, lines: int = 15) -> str:
+        """The last lines of its log that say more than that all is well."""
+        if self.log is None or not self.log.exists():
+            return ""
+        text = self.log.read_bytes()[-100_000:].decode(errors="replace")
+        return "\n".join([line for line in text.splitlines() if line.strip() and not _is_chatter(line)][-lines:])
+
+
+def block_signals() -> None:
+    """From now on signals are waited for by `next_signal`, and interrupt nothing."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED_SIGNALS)
+
+
+def next_signal(timeout_s: float) -> signal.Signals | None:
+    """The next stop signal, or SIGCHLD where a child ended; None after `timeout_s`."""
+    info = signal.sigtimedwait(WATCHED_SIGNALS, timeout_s)
+    return None if info is None else signal.Signals(info.si_signo)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> signal.Signals | None:
+    """Waits for the condition; returns early with a stop signal that came."""
+    deadline = time.monotonic() + timeout_s
+    while not condition() and (left := deadline - time.monotonic()) > 0:
+        received = next_signal(min(left, 0.2))
+        if received in STOP_SIGNALS:
+            return received
+    return None
+
+
+def _end_with_parent(parent: int) -> Callable[[], None]:
+    """For the child, between fork and exec: unblock signals; die when the launcher dies, also by SIGKILL."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def prepare() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED_SIGNALS)
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
+
+
+def _is_chatter(line: str) -> bool:
+    """Triton's information lines and tables."""
+    return line[:1] in "+|" or line[20:24] == " I " or " I " in line[:26]
