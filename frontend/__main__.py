@@ -1,0 +1,55 @@
+"""`python -m frontend`: serve over HTTP until SIGTERM or SIGINT, then finish what runs.
+
+It does not wait for Triton: it answers 503 until the first answer came, and again whenever none comes.
+"""
+
+import logging
+import sys
+
+import uvicorn
+
+from frontend.app import create_app
+from frontend.logs import configure
+from frontend.settings import Settings, SettingsError, read_settings
+from frontend.triton import TritonClient
+
+# Longer than the pools of usual clients keep an idle connection, so that it is never closed under a request.
+KEEP_ALIVE_S = 75
+
+
+def server(settings: Settings) -> uvicorn.Server:
+    """A server that stops gracefully: on a signal it takes nothing new and answers what it has."""
+    config = uvicorn.Config(
+        create_app(settings, TritonClient(settings.triton_url)),
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        log_config=None,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=(settings.body_timeout_ms + settings.request_timeout_ms) // 1000 + 1,
+    )
+    return uvicorn.Server(config)
+
+
+def main() -> int:
+    try:
+        settings = read_settings()
+    except SettingsError as error:
+        print(f"The frontend cannot start: {error}", file=sys.stderr)
+        return 2
+    configure()
+    logging.getLogger(__name__).info(
+        "serving", extra={"fields": {"host": settings.host, "port": settings.port, "triton": settings.triton_url}}
+    )
+    running = server(settings)
+    running.run()
+    return 0 if running.started else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The HTTP app, put together from what it is given."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
+
+from frontend import errors, health, models, systemone
+from frontend.context import RequestContext
+from frontend.decisions import Decisions
+from frontend.health import Heartbeat
+from frontend.lingering import LingeringClose
+from frontend.openapi import document
+from frontend.settings import Settings
+from frontend.triton import Triton
+
+DESCRIPTION = "Decisions by Cloudflare's Clef models on Triton Inference Server, in the SystemOne contract."
+
+
+def create_app(settings: Settings, triton: Triton) -> FastAPI:
+    """The app; its lifespan opens `triton`, runs the heartbeat, and closes both."""
+    heartbeat = Heartbeat(settings, triton)
+    decisions = Decisions(settings, triton, heartbeat)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await triton.start()
+        beating = asyncio.create_task(heartbeat.run())
+        try:
+            yield
+        finally:
+            beating.cancel()
+            await asyncio.wait([beating])
+            await triton.close()
+
+    app = FastAPI(
+        title="clef-triton",
+        version="1",
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        # A redirect would be built from the Host header, and clients drop a POST's body on it.
+        redirect_slashes=False,
+    )
+    errors.install(app)
+    app.include_router(systemone.router(decisions))
+    app.include_router(models.router(triton))
+    app.include_router(health.router(settings, triton, heartbeat))
+    app.add_api_route("/", _index, response_class=PlainTextResponse, tags=["Service"], summary="Where to look")
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    app.add_middleware(LingeringClose)
+    app.add_middleware(RequestContext)  # the outermost: it sees every answer
+    return app
+
+
+async def _index() -> PlainTextResponse:
+    return PlainTextResponse("clef-triton serves POST /v1/systemone. See /docs.\n")

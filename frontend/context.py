@@ -1,0 +1,65 @@
+"""What every request has, in a pure ASGI middleware: an id, one line in the access log, an answer to any failure."""
+
+import logging
+import re
+import time
+import uuid
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from frontend.errors import internal_error, render
+
+_log = logging.getLogger("frontend.access")
+_errors = logging.getLogger("frontend.errors")
+
+_ID_HEADERS = (b"x-request-id", b"x-typesafe-request-id")
+_SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+
+
+class RequestContext:
+    """Sets `request.state`: `request_id`, `started` (of `time.perf_counter`), `log` (fields of the access line)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        fields: dict[str, Any] = {"request_id": request_id, "method": scope["method"], "route": None, "status": None}
+        started = time.perf_counter()
+        # A dict of its own: a server may share one between requests.
+        scope["state"] = {**scope.get("state", {}), "request_id": request_id, "started": started, "log": fields}
+        id_headers = [(name, request_id.encode()) for name in _ID_HEADERS]
+
+        async def send_with_ids(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                fields["status"] = message["status"]
+                message["headers"] = [*message.get("headers", ()), *id_headers]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_ids)
+        except ClientDisconnect:
+            fields["status"] = 499  # nginx's word for a client that left before its answer
+        except Exception:
+            _errors.exception("request failed", extra={"fields": {"request_id": request_id}})
+            if fields["status"] is not None:
+                raise
+            await render(internal_error(request_id), request_id)(scope, receive, send_with_ids)
+        finally:
+            # The template, not the path: a path may hold what a client typed.
+            fields["route"] = getattr(scope.get("route"), "path", None)
+            fields["ms"] = round((time.perf_counter() - started) * 1000, 3)
+            _log.info("request", extra={"fields": fields})
+
+
+def _request_id(scope: Scope) -> str:
+    sent: dict[bytes, bytes] = {name: value for name, value in scope["headers"] if name in _ID_HEADERS}
+    for name in _ID_HEADERS:
+        if name in sent and _SANE_ID.fullmatch(sent[name]):
+            return sent[name].decode("ascii")
+    return uuid.uuid4().hex

@@ -1,0 +1,173 @@
+"""The shapes of answers and errors as OpenAPI documents them, with examples.
+
+Answers themselves are never built from these: what the ensemble wrote goes to the client byte for byte.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class NoulAnswer(BaseModel):
+    type: Literal["noul"]
+    noul: Probability = Field(description="The probability that the proposition is true.")
+
+
+class ChoiceAnswer(BaseModel):
+    type: Literal["choice"]
+    choice: str = Field(description="The first most probable option, in the request's order.")
+    confidence: Probability
+    probabilities: dict[str, Probability] = Field(description="By option, in the request's order.")
+
+
+class ScoreAnswer(BaseModel):
+    type: Literal["score"]
+    score: float = Field(ge=0, description="The expected level, Σ i·p.")
+    confidence: Probability
+    legend: dict[str, str | dict[str, Any] | list[Any]] = Field(description="Each level's description as it was sent.")
+    probabilities: dict[str, Probability]
+
+
+class Usage(BaseModel):
+    input_tokens: int
+    output_tokens: Literal[0]
+
+
+class StateTruncated(BaseModel):
+    kept: int
+    dropped: int
+
+
+class SystemOneAnswer(BaseModel):
+    """One answer a question, under its id and in the request's order."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "clef-flash",
+                    "answers": {
+                        "department": {
+                            "type": "choice",
+                            "choice": "technical",
+                            "confidence": 0.9646,
+                            "probabilities": {"billing": 0.0354, "technical": 0.9646},
+                        },
+                        "urgency": {
+                            "type": "score",
+                            "score": 1.8911,
+                            "confidence": 0.9,
+                            "legend": {"0": "Can wait", "1": "This week", "2": "Today"},
+                            "probabilities": {"0": 0.0089, "1": 0.0911, "2": 0.9},
+                        },
+                        "outage": {"type": "noul", "noul": 0.9318},
+                    },
+                    "usage": {"input_tokens": 468, "output_tokens": 0},
+                }
+            ]
+        }
+    )
+
+    model: str
+    answers: dict[str, Annotated[NoulAnswer | ChoiceAnswer | ScoreAnswer, Field(discriminator="type")]]
+    usage: Usage
+    x_state_truncated: StateTruncated | None = Field(
+        default=None, description="Tokens of the state kept and dropped; only where the state was cut."
+    )
+
+
+class ErrorDetail(BaseModel):
+    error_type: str
+    message: str
+
+
+class ErrorBody(BaseModel):
+    detail: ErrorDetail
+
+
+class Issue(BaseModel):
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class ValidationErrorBody(BaseModel):
+    """Where the request is wrong, and how. What was sent is never repeated."""
+
+    detail: list[Issue]
+
+
+class ModelEntry(BaseModel):
+    name: str
+    description: str
+    release_date: str = Field(description="YYYY-MM-DD")
+    x_revision: str = Field(description="The pinned revision, or a digest of a local release's weight index.")
+
+
+class ModelList(BaseModel):
+    """Every name that `model` may say. The settings are those that change an answer."""
+
+    models: list[ModelEntry]
+    x_revision: str
+    x_settings: dict[str, Any]
+    x_limits: dict[str, Any]
+
+
+class HealthReport(BaseModel):
+    status: Literal["ready", "unavailable"]
+    model: str | None = Field(description="null until the first answer has come.")
+    revision: str | None
+    fingerprint: str = Field(description="Equal where the settings of frontend and steps are.")
+
+
+REQUEST_EXAMPLES: dict[str, Any] = {
+    "three types": {
+        "summary": "All three question types over one state",
+        "value": {
+            "model": "clef-flash",
+            "state": "Our checkout started returning errors and orders are blocked.",
+            "questions": {
+                "department": {
+                    "type": "choice",
+                    "instructions": "Which team should handle it?",
+                    "criteria": {"billing": "Payments or invoices", "technical": "Bugs or outages"},
+                },
+                "urgency": {
+                    "type": "score",
+                    "instructions": "How urgent is it?",
+                    "criteria": ["Can wait", "This week", "Today"],
+                },
+                "outage": {"type": "noul", "instructions": "Is a service down?"},
+            },
+        },
+    },
+    "noul": {
+        "summary": "Yes or no, with what either means",
+        "value": {
+            "state": {"subject": "You won!", "body": "Click here."},
+            "questions": {
+                "spam": {
+                    "type": "noul",
+                    "instructions": "Is this spam?",
+                    "criteria": {"true": "Unsolicited advertising", "false": "A real conversation"},
+                }
+            },
+        },
+    },
+    "choice": {
+        "summary": "One of several options, one of them without a description",
+        "value": {
+            "state": "Where is my parcel?",
+            "questions": {"intent": {"type": "choice", "criteria": {"delivery": "Where a parcel is", "other": None}}},
+        },
+    },
+    "score": {
+        "summary": "A level on a scale",
+        "value": {
+            "state": "It works, mostly.",
+            "questions": {"satisfaction": {"type": "score", "criteria": ["Unhappy", "Neutral", "Happy"]}},
+        },
+    },
+}

@@ -1,0 +1,86 @@
+"""From an exception to an HTTP answer, in one place.
+
+A `ServiceError` knows its status and its detail, whichever room raised it. The SystemOne shape is `{"detail": …}`; a
+dialect with an envelope of its own renders the same errors on its own routes.
+"""
+
+import json
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from preprocess.errors import InternalError, Overloaded, ServiceError
+
+RETRY_AFTER_S = 1
+
+
+class NotFound(ServiceError):
+    """404: no such route."""
+
+    status = 404
+    error_type = "not_found_error"
+
+
+class MethodNotAllowed(ServiceError):
+    """405: the route takes another method."""
+
+    status = 405
+    error_type = "invalid_request_error"
+
+
+class BodyTimeout(ServiceError):
+    """408: the body did not arrive in time."""
+
+    status = 408
+    error_type = "timeout_error"
+
+
+class UnsupportedEncoding(ServiceError):
+    """415: a Content-Encoding that is not read here."""
+
+    status = 415
+    error_type = "invalid_request_error"
+
+
+def internal_error(request_id: str) -> InternalError:
+    """What a client is told of a failure of ours: the id that finds it in the log."""
+    return InternalError(f"The server failed to answer this request. Its id is {request_id}.")
+
+
+def render(error: ServiceError, request_id: str) -> Response:
+    """The SystemOne shape of an error. The detail is cut as it is for Triton, to 4 kB."""
+    if isinstance(error, InternalError):
+        error = internal_error(request_id)
+    content = json.dumps({"detail": error.detail}, ensure_ascii=False, separators=(",", ":")).encode()
+    return Response(content, error.status, headers_of(error), media_type="application/json")
+
+
+def headers_of(error: ServiceError) -> dict[str, str]:
+    """Headers that go with an error in every dialect: when to come back, for those that pass by themselves."""
+    if isinstance(error, Overloaded):
+        return {"retry-after": str(RETRY_AFTER_S), "retry-after-ms": str(RETRY_AFTER_S * 1000)}
+    return {}
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error that a route or the router raises in the SystemOne shape."""
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(HTTPException, _http_exception)
+
+
+async def _service_error(request: Request, error: Any) -> Response:
+    return render(error, request.state.request_id)
+
+
+async def _http_exception(request: Request, error: Any) -> Response:
+    # Only the router raises these: 404 and 405.
+    failure: ServiceError = (
+        MethodNotAllowed("This route takes another method; see the Allow header.")
+        if error.status_code == 405
+        else NotFound("There is no such route. GET /openapi.json lists them.")
+    )
+    response = render(failure, request.state.request_id)
+    response.headers.update(error.headers or {})
+    return response

@@ -1,0 +1,60 @@
+"""The published document: FastAPI's, with the request's schema from the one validator of the project."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from preprocess.schema import MAX_LEVELS, MAX_OPTIONS, Request
+
+_REF = "#/components/schemas/{model}"
+_TEXT = {"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "array"}]}
+_TEXT_OR_NULL = {"anyOf": [*_TEXT["anyOf"], {"type": "null"}]}
+_IMAGE = {
+    "description": "A data URL or base64 of a PNG, JPEG or WebP file. Nothing is ever fetched.",
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
+    ],
+}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, made once."""
+    if app.openapi_schema is None:
+        schema = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            openapi_version="3.1.0",
+        )
+        schema["components"]["schemas"].update(request_schemas())
+        app.openapi_schema = schema
+    return app.openapi_schema
+
+
+def request_schemas() -> dict[str, Any]:
+    """`Request` and the schemas of its questions.
+
+    pydantic writes down the fields; what the validator checks by functions of its own is added here.
+    """
+    request = Request.model_json_schema(ref_template=_REF)
+    schemas: dict[str, Any] = {**request.pop("$defs"), "Request": request}
+    request["description"] = "One state and the questions about it. Fields that are not named here are ignored."
+    request["required"] = ["state", "questions"]
+    fields = request["properties"]
+    fields["model"] = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "Missing: the only one served."}
+    fields["state"]["description"] = "Any JSON value."
+    fields["images"]["anyOf"][0]["items"] = _IMAGE
+    for unsupported in ("videos", "assets"):
+        fields[unsupported] = {"anyOf": [{"type": "array", "maxItems": 0}, {"type": "null"}]}
+    for question in ("Noul", "Choice", "Score"):
+        schemas[question]["properties"]["instructions"] = {
+            **_TEXT_OR_NULL,
+            "description": "Missing, null or empty: the question's id.",
+        }
+    schemas["Noul"]["properties"]["criteria"]["anyOf"][0]["additionalProperties"] = _TEXT_OR_NULL
+    schemas["Choice"]["properties"]["criteria"] |= {"additionalProperties": _TEXT_OR_NULL, "maxProperties": MAX_OPTIONS}
+    schemas["Score"]["properties"]["criteria"] |= {"items": _TEXT, "maxItems": MAX_LEVELS}
+    return schemas

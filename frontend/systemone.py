@@ -1,0 +1,87 @@
+"""The SystemOne dialect: its body is the ensemble's own, so both ways go through untouched.
+
+Follows the SystemOne contract; every other dialect is a module like this one that translates before and after.
+"""
+
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from frontend.decisions import Decisions
+from frontend.documents import REQUEST_EXAMPLES, ErrorBody, SystemOneAnswer, ValidationErrorBody
+from frontend.triton import Decision
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorBody, "description": "Not JSON, not an object, does not unpack, or names an unknown model."},
+    408: {"model": ErrorBody, "description": "The body did not arrive in time."},
+    413: {"model": ErrorBody, "description": "The body, its images, their pixels or its tokens pass a limit."},
+    415: {"model": ErrorBody, "description": "A Content-Encoding other than gzip or zstd."},
+    422: {"model": ValidationErrorBody, "description": "The request says something that it may not."},
+    500: {"model": ErrorBody, "description": "Ours to mend; the message has the request's id."},
+    503: {"model": ErrorBody, "description": "Full, starting or gone; Retry-After says when to come back."},
+    504: {"model": ErrorBody, "description": "The deadline passed."},
+}
+_ANSWER_HEADERS = {
+    "x-request-id": "The client's own id where it is sane, else a new one.",
+    "x-typesafe-request-id": "The same id, under the name that TypeSafe's clients read.",
+    "x-model-revision": "The revision of the model that answered.",
+    "x-batch-size": "Records in the micro-batch that held this request.",
+    "server-timing": "queue, preprocess, compute, postprocess and total, in milliseconds.",
+}
+_DOCUMENT: dict[str, Any] = {
+    "response_model": SystemOneAnswer,
+    "responses": {
+        200: {
+            "description": "Every question's answer.",
+            "headers": {
+                name: {"description": text, "schema": {"type": "string"}} for name, text in _ANSWER_HEADERS.items()
+            },
+        },
+        **_ERRORS,
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/Request"}, "examples": REQUEST_EXAMPLES}
+            },
+        }
+    },
+}
+
+
+def router(decisions: Decisions) -> APIRouter:
+    routes = APIRouter(tags=["SystemOne"])
+
+    @routes.post("/v1/systemone", summary="Decide", **_DOCUMENT)
+    @routes.post("/api/v1/systemone", summary="The same as /v1/systemone", **_DOCUMENT)
+    async def systemone(request: Request) -> Response:
+        with decisions.admitted():
+            body = await decisions.read(request)
+            decision = await decisions.decide(body, request_id=request.state.request_id)
+        return Response(decision.response, headers=answer_headers(request, decision), media_type="application/json")
+
+    return routes
+
+
+def answer_headers(request: Request, decision: Decision) -> dict[str, str]:
+    """What an answer says of its making, in every dialect; the same goes to the access log."""
+    times = {
+        "queue": decision.queue_ms,
+        "preprocess": decision.preprocess_ms,
+        "compute": decision.compute_ms,
+        "postprocess": decision.postprocess_ms,
+        "total": (time.perf_counter() - request.state.started) * 1000,
+    }
+    request.state.log.update(
+        model=decision.model.name,
+        batch_size=decision.batch_size,
+        **{f"{name}_ms": round(value, 3) for name, value in times.items() if name != "total"},
+    )
+    return {
+        "server-timing": ", ".join(f"{name};dur={value:.3f}" for name, value in times.items()),
+        "x-model-revision": decision.model.revision,
+        "x-batch-size": str(decision.batch_size),
+    }

@@ -1,0 +1,150 @@
+"""The one connection to Triton: the ensemble `clef` over gRPC, asynchronously."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import grpc  # type: ignore[import-untyped]
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from frontend import kserve
+from frontend.kserve import ENSEMBLE, BadResponse, Parameter
+from frontend.model_info import ModelInfo
+from preprocess.errors import DeadlineExceeded, InternalError
+
+_log = logging.getLogger(__name__)
+
+_CHANNEL_OPTIONS = [
+    # Bodies are bounded before they get here, by the limit that the ensemble itself states.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # Triton that comes back is found within a second, not after gRPC's two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # A peer that vanished without a word is noticed. Pings stay rarer than the heartbeat's own traffic: Triton closes
+    # connections that ping more than twice in five minutes with nothing else to say.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 2),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An answer as the ensemble gave it, with the model that gave it; times in milliseconds."""
+
+    response: bytes
+    model: ModelInfo
+    queue_ms: float
+    preprocess_ms: float
+    compute_ms: float
+    postprocess_ms: float
+    batch_size: int
+
+
+class Triton(Protocol):
+    """What the app needs of Triton; `TritonClient` is the real one."""
+
+    async def start(self) -> None:
+        """Open the connection, inside the running event loop. Does not wait for a server."""
+
+    async def close(self) -> None:
+        """Close the connection; calls that still run fail."""
+
+    async def ready(self, timeout_s: float) -> bool:
+        """Whether the server and the ensemble say that they are ready."""
+
+    def info(self) -> ModelInfo | None:
+        """The model of the latest decision; None before the first one."""
+
+    async def decide(
+        self,
+        body: bytes,
+        *,
+        request_id: str,
+        deadline: float,
+        parameters: Mapping[str, Parameter] | None = None,
+        images: Sequence[bytes] = (),
+    ) -> Decision:
+        """Ask the ensemble. `deadline` is in Unix seconds and travels as the parameter `deadline_ms`.
+
+        Raises the ServiceError that a step named, Overloaded where no server can be reached, DeadlineExceeded, and
+        InternalError for every other failure, whose cause is in the log under the request's id.
+        """
+
+
+class TritonClient:
+    """Triton over one shared HTTP/2 connection. `url` is host:port of its gRPC endpoint."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._info: ModelInfo | None = None
+        self._channel: grpc.aio.Channel | None = None
+
+    async def start(self) -> None:
+        self._channel = grpc.aio.insecure_channel(self._url, options=_CHANNEL_OPTIONS)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+
+    async def close(self) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
+
+    async def ready(self, timeout_s: float) -> bool:
+        try:
+            server = await self._stub.ServerReady(service_pb2.ServerReadyRequest(), timeout=timeout_s)
+            model = await self._stub.ModelReady(service_pb2.ModelReadyRequest(name=ENSEMBLE), timeout=timeout_s)
+        except grpc.aio.AioRpcError:
+            return False
+        return bool(server.ready and model.ready)
+
+    def info(self) -> ModelInfo | None:
+        return self._info
+
+    async def decide(
+        self,
+        body: bytes,
+        *,
+        request_id: str,
+        deadline: float,
+        parameters: Mapping[str, Parameter] | None = None,
+        images: Sequence[bytes] = (),
+    ) -> Decision:
+        left_s = deadline - time.time()
+        if left_s <= 0:
+            raise DeadlineExceeded("the deadline passed before the model was asked")
+        message = kserve.infer_request(
+            body, images, request_id, {**(parameters or {}), "deadline_ms": int(deadline * 1000)}
+        )
+        try:
+            raw = kserve.read_response(await self._stub.ModelInfer(message, timeout=left_s))
+            model = self._current(raw.model_info)
+        except grpc.aio.AioRpcError as error:
+            code, text = error.code().name, error.details() or ""
+            failure = kserve.service_error(code, text)
+            if failure.status >= 500:
+                _log.warning(
+                    "triton", extra={"fields": {"request_id": request_id, "grpc": code, "details": text[:2000]}}
+                )
+            raise failure from error
+        except (BadResponse, ValueError) as error:
+            _log.error("triton", extra={"fields": {"request_id": request_id, "details": str(error)}})
+            raise InternalError() from error
+        return Decision(
+            response=raw.response,
+            model=model,
+            queue_ms=raw.queue_ms,
+            preprocess_ms=raw.preprocess_ms,
+            compute_ms=raw.compute_ms,
+            postprocess_ms=raw.postprocess_ms,
+            batch_size=raw.batch_size,
+        )
+
+    def _current(self, raw: bytes) -> ModelInfo:
+        # Each answer carries its model: a Triton that came back with another release is never misnamed.
+        if self._info is None or self._info.raw != raw:
+            self._info = ModelInfo.parse(raw)
+        return self._info
