@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,22 +16,32 @@ from launch.triton import REPOSITORY_ROOT
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 WATCHED_SIGNALS = STOP_SIGNALS | {signal.SIGCHLD}
 PR_SET_PDEATHSIG = 1
+# Triton's information lines and tables.
+_CHATTER = re.compile(r"\S+ I \d+ |[+|]")
 
 
 class Child:
     """One process in a session of its own, so that Ctrl-C in a terminal reaches the launcher alone."""
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path | None) -> None:
-        """`log` None: what it writes goes to the launcher's stderr."""
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path | None = None,
+        keep_open: Sequence[int] = (),
+    ) -> None:
+        """`log` None: what it writes goes to the launcher's stderr. It inherits the descriptors in `keep_open`."""
         self.name = name
-        self.log = log
+        self._log = log
+        self._keep_open = keep_open
         self._command = list(command)
         self._environment = dict(environment)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, keep_open: Sequence[int] = ()) -> None:
-        """Starts it; it inherits the descriptors in `keep_open`."""
-        output = sys.stderr.buffer if self.log is None else self.log.open("wb")
+    def start(self) -> None:
+        """Starts it, with a new log."""
+        output = sys.stderr.buffer if self._log is None else self._log.open("wb")
         try:
             self._process = subprocess.Popen(
                 self._command,
@@ -40,11 +51,11 @@ class Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                pass_fds=keep_open,
+                pass_fds=self._keep_open,
                 preexec_fn=_end_with_parent(os.getpid()),
             )
         finally:
-            if self.log is not None:
+            if self._log is not None:
                 output.close()
 
     def ended(self) -> str | None:
@@ -70,12 +81,13 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
-    def tail(self, lines: int = 15) -> str:
-        """The last lines of its log that say more than that all is well."""
-        if self.log is None or not self.log.exists():
+    def last_words(self, lines: int = 15) -> str:
+        """The end of its log, without the lines that say that all is well; empty where it has no log of its own."""
+        if self._log is None or not self._log.exists():
             return ""
-        text = self.log.read_bytes()[-100_000:].decode(errors="replace")
-        return "\n".join([line for line in text.splitlines() if line.strip() and not _is_chatter(line)][-lines:])
+        text = self._log.read_bytes()[-100_000:].decode(errors="replace")
+        telling = [line for line in text.splitlines() if line.strip() and not _CHATTER.match(line)]
+        return "\n".join(["", f"--- {self._log}", *telling[-lines:]])
 
 
 def block_signals() -> None:
@@ -110,8 +122,3 @@ def _end_with_parent(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return prepare
-
-
-def _is_chatter(line: str) -> bool:
-    """Triton's information lines and tables."""
-    return line[:1] in "+|" or line[20:24] == " I " or " I " in line[:26]

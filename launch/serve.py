@@ -1,7 +1,9 @@
 """`python -m launch serve`: from a checkout to a warm service, in the foreground."""
 
+import os
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 from clef.errors import ReleaseError
@@ -9,13 +11,17 @@ from clef.release import open_release
 from launch.errors import LaunchError
 from launch.example import curl
 from launch.ports import check_ports
-from launch.process import block_signals
+from launch.process import Child, block_signals
 from launch.settings import LaunchSettings
 from launch.shm import Regions
 from launch.supervisor import Supervisor
-from launch.triton import CACHE, REPOSITORY_ROOT, TritonServer, write_path_file
+from launch.triton import CACHE, REPOSITORY_ROOT, TritonPorts, TritonServer, write_path_file
 
 DEV_RELEASE = CACHE / "dev-release"
+MODEL_REPOSITORY = REPOSITORY_ROOT / "model_repository"
+HEALTH_TIMEOUT_S = 2.0
+# Loopback is asked directly, whatever proxy the environment names.
+_HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def serve(settings: LaunchSettings, logs_to_stderr: bool) -> None:
@@ -28,7 +34,44 @@ def serve(settings: LaunchSettings, logs_to_stderr: bool) -> None:
     _say(f"starting Triton and the frontend on {release}" + (f"; logs: {_short(logs)}" if logs else ""))
     block_signals()
     with Regions.claim(CACHE / "locks") as regions:
-        Supervisor(settings, release, triton, regions, logs, _say, lambda: _say_ready(settings.url)).run()
+        supervisor = Supervisor(
+            _children(settings, release, triton, regions, logs),
+            is_warm=lambda: _is_healthy(settings.url),
+            say=_say,
+            start_timeout_s=settings.launch_start_timeout_s,
+            stop_timeout_s=settings.launch_stop_timeout_s,
+        )
+        supervisor.run(when_warm=lambda: _say_ready(settings.url))
+
+
+def _children(
+    settings: LaunchSettings, release: Path, triton: TritonServer, regions: Regions, logs: Path | None
+) -> list[Child]:
+    ports = TritonPorts(settings.triton_http_port, settings.triton_grpc_port, settings.triton_metrics_port)
+    shared = {
+        "CLEF_RELEASE": str(release),
+        "TRITON_URL": f"127.0.0.1:{settings.triton_grpc_port}",
+        "FRONTEND_HOST": settings.frontend_host,
+        "FRONTEND_PORT": str(settings.frontend_port),
+    }
+    return [
+        Child(
+            "triton",
+            triton.command(MODEL_REPOSITORY, ports, regions.prefix),
+            triton.environment() | shared,
+            logs and logs / "triton.log",
+            keep_open=[regions.descriptor],
+        ),
+        Child("frontend", [sys.executable, "-m", "frontend"], os.environ | shared, logs and logs / "frontend.log"),
+    ]
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        with _HTTP.open(f"{url}/health", timeout=HEALTH_TIMEOUT_S) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
 
 
 def _release(configured: Path | None) -> Path:

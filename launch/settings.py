@@ -28,8 +28,8 @@ class LaunchSettings(BaseSettings):
     triton_metrics_port: Port = 8002
     launch_start_timeout_s: Seconds = 1800
     """From the start of the processes to the first warm answer; a real release takes minutes to load."""
-    launch_stop_timeout_s: Seconds = 30
-    """For each process to end after it was asked to; past it the process is killed."""
+    launch_stop_timeout_s: Seconds = 70
+    """For each process to end after it was asked to, longer than a request may take; past it the process is killed."""
 
     def ports(self) -> dict[str, tuple[str, int]]:
         """Every address that will be listened on, by the variable that moves it."""

