@@ -2,26 +2,128 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from time import perf_counter
+from typing import Any, get_args
 
 import numpy as np
 
-from preprocess.settings import Settings
+from preprocess.encoder import Encoder
+from preprocess.errors import ValidationFailed
+from preprocess.image_references import decode_reference
+from preprocess.images import ImageRules, Images
+from preprocess.plan import Plan
+from preprocess.release import Release
+from preprocess.schema import MAX_LEVELS, Request, parse_request
+from preprocess.settings import Overflow, Semantics, Settings, SpecialTokens
+from preprocess.tokenizer import Tokenizer, Vocabulary
+
+Tensor = np.ndarray[Any, Any]
 
 
 class Preprocessor:
-    """Everything that is loaded once; a call is one request. Raises only `ServiceError`s for what a client sent."""
+    """Everything that is loaded once; a call is one request. Not for several threads at once.
+
+    The constructor raises ReleaseError, TokenizerError or ProcessorError where the release cannot be served.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        release = Release.read(settings.release)
+        vocabulary = Vocabulary.load(settings.release)
+        self._encoders: dict[SpecialTokens, Encoder] = {
+            mode: Encoder(Tokenizer(vocabulary, mode), settings.schema_cache_entries)
+            for mode in get_args(SpecialTokens)
+        }
+        self._image_rules = ImageRules.load(settings.release)
+        self._info = json.dumps(_describe(settings, release), ensure_ascii=False).encode()
 
     def info(self) -> bytes:
-        """MODEL_INFO: JSON, constant while the step lives."""
-        raise NotImplementedError
+        """MODEL_INFO: JSON with name, aliases, description, release_date, revision, settings and limits."""
+        return self._info
 
-    def __call__(
-        self, body: bytes, images: Sequence[bytes] | None, parameters: Mapping[str, Any]
-    ) -> dict[str, np.ndarray[Any, Any]]:
-        """The step's tensors by name, without the batch axis. `images` None: the request brought no IMAGES tensor."""
-        raise NotImplementedError
+    def __call__(self, body: bytes, images: Sequence[bytes] | None, parameters: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The step's tensors by name, without the batch axis; `images` are the files of an IMAGES tensor.
+
+        Raises a ServiceError for everything that is wrong with the request.
+        """
+        started = perf_counter()
+        settings = self.settings.overridden(parameters)
+        request = parse_request(body, settings)
+        pictures = Images(_files(request, images, settings), self._image_rules, settings)
+        encoded = self._encoders[settings.special_tokens].encode(
+            request,
+            pictures.header_grids,
+            max_length=settings.max_length,
+            semantics=_semantics(request, settings),
+            overflow=_overflow(request, settings),
+        )
+        patches, grids = pictures.patches(settings.image_mode)
+        plan = Plan(
+            model=request.model,
+            questions=encoded.questions,
+            tokens=encoded.tokens,
+            truncated=encoded.truncated,
+            confidence=settings.confidence,
+            digits=settings.digits,
+        )
+        return {
+            "INPUT_IDS": encoded.input_ids,
+            "RECORD_LENGTHS": encoded.record_lengths,
+            "QUESTION_COUNTS": encoded.question_counts,
+            "STATE_END": encoded.state_end,
+            "QUESTION_SPANS": encoded.question_spans,
+            "QUESTION_TYPES": encoded.question_types,
+            "OPTION_COUNTS": encoded.option_counts,
+            "OPTION_SPANS": encoded.option_spans,
+            "PATCHES": patches,
+            "IMAGE_GRID": grids,
+            "PLAN": np.array([plan.to_json().encode()], dtype=np.object_),
+            "MODEL_INFO": np.array([self._info], dtype=np.object_),
+            "PREPROCESS_MS": np.array([(perf_counter() - started) * 1_000], dtype=np.float32),
+        }
+
+
+def _files(request: Request, images: Sequence[bytes] | None, settings: Settings) -> list[bytes]:
+    if images and request.images:
+        message = "Images stand in the body and in the IMAGES input: send them in one place"
+        raise ValidationFailed.at(["body", "images"], message, "images_twice")
+    if images:
+        return list(images)
+    return [decode_reference(reference, index, settings) for index, reference in enumerate(request.images or [])]
+
+
+def _semantics(request: Request, settings: Settings) -> Semantics:
+    if request.x_independent is None:
+        return settings.semantics
+    return "independent" if request.x_independent else "joint"
+
+
+def _overflow(request: Request, settings: Settings) -> Overflow:
+    if request.x_truncate is None:
+        return settings.overflow
+    return "truncate" if request.x_truncate else "reject"
+
+
+def _describe(settings: Settings, release: Release) -> dict[str, Any]:
+    description = "Clef decision model: noul, choice and score questions about a state."
+    if release.random_weights:
+        description = f"Development release: random weights, its answers mean nothing. {description}"
+    shown = ("semantics", "confidence", "overflow", "digits", "special_tokens", "image_mode")
+    limits = ("max_length", "max_questions", "max_options", "max_image_bytes", "max_image_pixels", "max_images_bytes")
+    more_limits = ("max_patches_bytes", "max_body_bytes")
+    return {
+        "name": settings.model_name,
+        "aliases": list(settings.known_models[1:]),
+        "description": description,
+        "release_date": release.date,
+        "revision": release.revision,
+        "settings": {name: getattr(settings, name) for name in shown},
+        "limits": {name: getattr(settings, name) for name in limits + more_limits}
+        | {
+            "max_levels": MAX_LEVELS,
+            "max_images": settings.images_allowed,
+            "max_pixels_together": settings.pixels_together,
+        },
+    }

@@ -79,6 +79,9 @@ class Settings(BaseSettings):
     max_image_bytes: Positive = 4 * MIB
     max_image_pixels: Positive = 16_000_000
     max_images_bytes: Positive = 8 * MIB
+    # Of one request's images, resized and cut. None: as many as its tokens allow. The adapter lowers it to what the
+    # shared memory between the steps holds.
+    max_patches_bytes: Positive | None = None
     max_body_bytes: Positive = 13 * MIB
     schema_cache_entries: NotNegative = 512
 

@@ -1,0 +1,134 @@
+"""From a validated request to the token ids and spans of its records.
+
+A record is PREFIX, media, state, and the tail that `schema_encoder` makes of the questions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from preprocess import prompt
+from preprocess.errors import RequestTooLarge
+from preprocess.plan import PlannedQuestion, Truncated
+from preprocess.schema import Request
+from preprocess.schema_encoder import Ints, SchemaEncoder, Tail, TooManyTokens
+from preprocess.settings import Overflow, Semantics
+from preprocess.tokenizer import Tokenizer
+
+# A merge of 2 x 2 patches is one token of the prompt.
+PATCHES_PER_TOKEN = 4
+# The needed tokens are counted to the end for inputs up to this many times the limit, and said as "at least" beyond.
+EXACT_UP_TO = 2
+# A state is probed before it is read whole when it has this many characters for each token allowed.
+PROBE_CHARS_PER_TOKEN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """R records one after another, with Q questions and O options in all; spans count from their record's start.
+
+    input_ids [T]; record_lengths, question_counts, state_end [R] (state_end: the first token behind the state);
+    question_spans [Q, 2]; question_types, option_counts [Q]; option_spans [O, 2] in head order.
+    """
+
+    input_ids: Ints
+    record_lengths: Ints
+    question_counts: Ints
+    state_end: Ints
+    question_spans: Ints
+    question_types: Ints
+    option_counts: Ints
+    option_spans: Ints
+    questions: tuple[PlannedQuestion, ...]
+    truncated: Truncated | None
+
+    @property
+    def tokens(self) -> int:
+        return len(self.input_ids)
+
+
+class Encoder:
+    """One tokenizer's encoder with its caches."""
+
+    def __init__(self, tokenizer: Tokenizer, cache_entries: int) -> None:
+        self._tokenizer = tokenizer
+        self._schema = SchemaEncoder(tokenizer, cache_entries)
+        self._prefix = np.array(tokenizer.prefix, dtype=np.int32)
+
+    def encode(
+        self, request: Request, media_grids: Ints, *, max_length: int, semantics: Semantics, overflow: Overflow
+    ) -> Encoded:
+        """The records of `request`; `media_grids` [n, 3] are the patch grids (time, height, width) of its images.
+
+        Raises RequestTooLarge where a record would have more than `max_length` tokens: always when its schema and
+        its images alone do, otherwise under `overflow="reject"`; under "truncate" the state is cut from its end.
+        """
+        head = self._head(media_grids)
+        try:
+            schema = self._schema.encode(request.questions, semantics, EXACT_UP_TO * max_length)
+        except TooManyTokens as error:
+            raise _too_large(f"at least {len(head) + error.tokens}", max_length, " without its state") from None
+        fixed = len(head) + max(len(tail.ids) for tail in schema.tails)
+        if fixed > max_length:
+            raise _too_large(str(fixed), max_length, " without its state")
+
+        text = prompt.render(request.state)
+        if overflow == "reject":
+            self._refuse_hopeless(text, fixed, max_length)
+        state = np.array(self._tokenizer.encode(text), dtype=np.int32)
+        if overflow == "reject" and fixed + len(state) > max_length:
+            raise _too_large(str(fixed + len(state)), max_length)
+        kept = [min(len(state), max_length - len(head) - len(tail.ids)) for tail in schema.tails]
+        dropped = len(state) - min(kept)
+        return _join(
+            head, state, kept, schema.tails, schema.questions, Truncated(min(kept), dropped) if dropped else None
+        )
+
+    def _head(self, media_grids: Ints) -> Ints:
+        if len(media_grids) == 0:
+            return self._prefix
+        tokenizer = self._tokenizer
+        ids: list[int] = []
+        for patches in media_grids.prod(axis=1).tolist():
+            ids += tokenizer.vision_start, *[tokenizer.image_pad] * (patches // PATCHES_PER_TOKEN), tokenizer.vision_end
+        return np.concatenate([self._prefix, np.array(ids + tokenizer.media_end, dtype=np.int32)])
+
+    def _refuse_hopeless(self, text: str, fixed: int, max_length: int) -> None:
+        # So that a state of megabytes costs what its limit allows, not what its size would.
+        chars = PROBE_CHARS_PER_TOKEN * max_length
+        while chars < len(text):
+            tokens = len(self._tokenizer.encode(text[:chars]))
+            if tokens > EXACT_UP_TO * max_length:
+                raise _too_large(f"at least {fixed + tokens}", max_length)
+            chars *= 4
+
+
+def _join(
+    head: Ints,
+    state: Ints,
+    kept: list[int],
+    tails: tuple[Tail, ...],
+    questions: tuple[PlannedQuestion, ...],
+    truncated: Truncated | None,
+) -> Encoded:
+    ends = [len(head) + length for length in kept]
+    pieces = [piece for length, tail in zip(kept, tails, strict=True) for piece in (head, state[:length], tail.ids)]
+    placed = list(zip(tails, ends, strict=True))
+    return Encoded(
+        input_ids=np.concatenate(pieces),
+        record_lengths=np.array([end + len(tail.ids) for tail, end in placed], dtype=np.int32),
+        question_counts=np.array([len(tail.types) for tail in tails], dtype=np.int32),
+        state_end=np.array(ends, dtype=np.int32),
+        question_spans=np.concatenate([tail.question_spans + np.int32(end) for tail, end in placed]),
+        question_types=np.concatenate([tail.types for tail in tails]),
+        option_counts=np.concatenate([tail.option_counts for tail in tails]),
+        option_spans=np.concatenate([tail.option_spans + np.int32(end) for tail, end in placed]),
+        questions=questions,
+        truncated=truncated,
+    )
+
+
+def _too_large(needed: str, allowed: int, part: str = "") -> RequestTooLarge:
+    return RequestTooLarge(f"The request needs {needed} tokens{part}; {allowed} are allowed.")

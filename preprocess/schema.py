@@ -1,0 +1,203 @@
+"""The one validator of the project: a SystemOne request, as the HTTP contract's "Request" section has it.
+
+Laxer than the hosted services, never stricter: fields that are not named here are ignored, at the top and inside a
+question. What is refused is refused with the place (`loc` as FastAPI writes it, a question's type after its id) and
+never with the value.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from preprocess.errors import InvalidRequest, RequestTooLarge, ValidationFailed
+from preprocess.settings import Settings
+from preprocess.strict_json import parse_json
+
+__all__ = ["Choice", "Noul", "Question", "Request", "Score", "parse_json", "parse_request"]
+
+MAX_OPTIONS = 255
+MAX_LEVELS = 10
+
+
+def _description(value: Any) -> Any:
+    if isinstance(value, str | dict | list) or value is None:
+        return value
+    raise PydanticCustomError("description_type", "Description should be a string, an object, an array or null")
+
+
+def _level(value: Any) -> Any:
+    if isinstance(value, str | dict | list):
+        return value
+    raise PydanticCustomError("level_type", "Level should be a string, an object or an array")
+
+
+def _instructions(value: Any) -> Any:
+    if isinstance(value, str | dict | list) or value is None:
+        return value
+    raise PydanticCustomError("instructions_type", "Instructions should be a string, an object, an array or null")
+
+
+def _noul_sides(value: Any) -> Any:
+    return _at_most(2, value, "A noul may describe 'true' and 'false' alone")
+
+
+def _options(value: Any, info: ValidationInfo) -> Any:
+    limit = info.context["max_options"] if info.context else MAX_OPTIONS
+    return _at_most(limit, value, f"A choice may have {limit} options")
+
+
+def _levels(value: Any) -> Any:
+    return _at_most(MAX_LEVELS, value, f"A score may have {MAX_LEVELS} levels")
+
+
+def _at_most(limit: int, value: Any, message: str) -> Any:
+    # Before the entries are looked at, since each of a million could be an issue.
+    if isinstance(value, dict | list) and len(value) > limit:
+        raise PydanticCustomError(
+            "too_long", "{message}, this one has {count}", {"message": message, "count": len(value)}
+        )
+    return value
+
+
+def _image(value: Any) -> Any:
+    reference = value.get("url") if isinstance(value, dict) else value
+    if isinstance(reference, str):
+        return reference
+    raise PydanticCustomError("image_type", 'Image should be a data URL, base64, or an object {"url": data URL}')
+
+
+def _no_videos(value: Any) -> Any:
+    if value:
+        raise PydanticCustomError("videos_unsupported", "This server reads no videos: send their frames as images")
+    return value
+
+
+def _no_assets(value: Any) -> Any:
+    # Placeholders of assets stand in the texts: ignoring the field would ask about text that means nothing.
+    if value:
+        raise PydanticCustomError("assets_unresolved", "Assets are resolved by the HTTP frontend: send images here")
+    return value
+
+
+Description = Annotated[Any, AfterValidator(_description)]
+Instructions = Annotated[Any, AfterValidator(_instructions)]
+Level = Annotated[Any, AfterValidator(_level)]
+Image = Annotated[str, BeforeValidator(_image)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
+
+
+class Noul(_Model):
+    """Yes or no. `criteria` may describe either side; a null there takes the default description away."""
+
+    type: Literal["noul"]
+    instructions: Instructions = None
+    criteria: Annotated[dict[Literal["true", "false"], Description] | None, BeforeValidator(_noul_sides)] = None
+
+
+class Choice(_Model):
+    """One of up to 255 named options; a null description is none."""
+
+    type: Literal["choice"]
+    instructions: Instructions = None
+    criteria: Annotated[dict[str, Description], Field(min_length=1), BeforeValidator(_options)]
+
+
+class Score(_Model):
+    """A level out of up to ten, lowest first."""
+
+    type: Literal["score"]
+    instructions: Instructions = None
+    criteria: Annotated[list[Level], Field(min_length=1), BeforeValidator(_levels)]
+
+
+Question = Annotated[Noul | Choice | Score, Field(discriminator="type")]
+
+
+class Request(_Model):
+    """A request that may be encoded. `model` is as the client wrote it, or the server's own name."""
+
+    model: str
+    state: Any
+    questions: Annotated[dict[Annotated[str, Field(min_length=1)], Question], Field(min_length=1)]
+    images: list[Image] | None = None
+    videos: Annotated[Any, AfterValidator(_no_videos)] = Field(default=None, repr=False)
+    assets: Annotated[Any, AfterValidator(_no_assets)] = Field(default=None, repr=False)
+    x_independent: StrictBool | None = None
+    x_truncate: StrictBool | None = None
+
+
+def parse_request(body: bytes | dict[str, Any], settings: Settings) -> Request:
+    """The request in `body`: JSON, or what `parse_json` made of it.
+
+    Raises InvalidRequest (400), RequestTooLarge (413), ValidationFailed (422).
+    """
+    if isinstance(body, bytes):
+        if len(body) > settings.max_body_bytes:
+            raise RequestTooLarge(f"The body has {len(body)} bytes; {settings.max_body_bytes} are allowed.")
+        body = parse_json(body)
+    if not isinstance(body, dict):
+        raise InvalidRequest("The body is not a JSON object.")
+    _check_counts(body, settings)
+    named = body if body.get("model") is not None else body | {"model": settings.model_name}
+    try:
+        request = Request.model_validate(named, context={"max_options": settings.max_options})
+    except ValidationError as error:
+        raise ValidationFailed(map(_issue, _errors(error))) from None
+    if request.model not in settings.known_models:
+        names = ", ".join(settings.known_models)
+        raise InvalidRequest(f"Unknown model. This server answers to: {names}.", error_type="api_usage_error")
+    return request
+
+
+def _check_counts(body: dict[str, Any], settings: Settings) -> None:
+    # Before anything inside is looked at, so that a body full of faults costs no more than its parse.
+    questions, images = body.get("questions"), body.get("images")
+    if isinstance(questions, dict) and len(questions) > settings.max_questions:
+        message = f"A request may have {settings.max_questions} questions, this one has {len(questions)}"
+        raise ValidationFailed.at(["body", "questions"], message, "too_long")
+    if isinstance(images, list):
+        check_image_count(len(images), settings)
+
+
+def check_image_count(count: int, settings: Settings) -> None:
+    """Raises RequestTooLarge over the number of images that a request may hold."""
+    if count > settings.images_allowed:
+        raise RequestTooLarge(f"The request has {count} images; {settings.images_allowed} are allowed.")
+
+
+def _errors(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_input=False, include_url=False, include_context=False)
+
+
+# Where pydantic's own words repeat the value or speak of Python.
+_MESSAGES = {
+    "union_tag_invalid": "Question type should be 'noul', 'choice' or 'score': this model answers no other",
+    "union_tag_not_found": "Question type is missing: 'noul', 'choice' or 'score'",
+    "model_attributes_type": "Input should be an object",
+    "model_type": "Input should be an object",
+    "dict_type": "Input should be an object",
+    "list_type": "Input should be an array",
+    "too_short": "Input should not be empty",
+    "string_too_short": "Input should not be empty",
+}
+
+
+def _issue(error: ErrorDetails) -> dict[str, Any]:
+    kind = error["type"]
+    message = _MESSAGES.get(kind, error["msg"])
+    return {"loc": ["body", *error["loc"]], "msg": message, "type": kind}
