@@ -10,6 +10,7 @@ from fastapi.responses import PlainTextResponse
 from frontend import errors, health, models, systemone
 from frontend.context import RequestContext
 from frontend.decisions import Decisions
+from frontend.envelopes import render_for
 from frontend.health import Heartbeat
 from frontend.lingering import LingeringClose
 from frontend.openapi import document
@@ -50,7 +51,7 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
     app.add_api_route("/", _index, response_class=PlainTextResponse, tags=["Service"], summary="Where to look")
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     app.add_middleware(LingeringClose)
-    app.add_middleware(RequestContext)  # the outermost: it sees every answer
+    app.add_middleware(RequestContext, render_for=render_for)  # the outermost: it sees every answer
     return app
 
 

@@ -4,12 +4,13 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from frontend.errors import internal_error, render
+from frontend.errors import Render, internal_error
 
 _log = logging.getLogger("frontend.access")
 _errors = logging.getLogger("frontend.errors")
@@ -19,10 +20,13 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 
 class RequestContext:
-    """Sets `request.state`: `request_id`, `started` (of `time.perf_counter`), `log` (fields of the access line)."""
+    """Sets `request.state`: `request_id`, `started` (of `time.perf_counter`), `log` (fields of the access line), and
+    `render`, the envelope of the path's errors.
+    """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, render_for: Callable[[str], Render]) -> None:
         self.app = app
+        self._render_for = render_for
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -32,7 +36,8 @@ class RequestContext:
         fields: dict[str, Any] = {"request_id": request_id, "method": scope["method"], "route": None, "status": None}
         started = time.perf_counter()
         # A dict of its own: a server may share one between requests.
-        scope["state"] = {**scope.get("state", {}), "request_id": request_id, "started": started, "log": fields}
+        known = {"request_id": request_id, "started": started, "log": fields, "render": self._render_for(scope["path"])}
+        state = scope["state"] = {**scope.get("state", {}), **known}
         id_headers = [(name, request_id.encode()) for name in _ID_HEADERS]
 
         async def send_with_ids(message: Message) -> None:
@@ -49,7 +54,7 @@ class RequestContext:
             _errors.exception("request failed", extra={"fields": {"request_id": request_id}})
             if fields["status"] is not None:
                 raise
-            await render(internal_error(request_id), request_id)(scope, receive, send_with_ids)
+            await state["render"](internal_error(request_id), request_id)(scope, receive, send_with_ids)
         finally:
             # The template, not the path: a path may hold what a client typed.
             fields["route"] = getattr(scope.get("route"), "path", None)

@@ -1,10 +1,12 @@
 """From an exception to an HTTP answer, in one place.
 
 A `ServiceError` knows its status and its detail, whichever room raised it. The SystemOne shape is `{"detail": …}`; a
-dialect with an envelope of its own renders the same errors on its own routes.
+dialect with an envelope of its own renders the same errors on its own routes: `request.state.render` is the one of the
+path, and a route that finds out more may set it.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,6 +16,9 @@ from starlette.responses import Response
 from preprocess.errors import InternalError, Overloaded, ServiceError
 
 RETRY_AFTER_S = 1
+
+Render = Callable[[ServiceError, str], Response]
+"""From an error and the request's id to the answer, in one dialect's envelope."""
 
 
 class NotFound(ServiceError):
@@ -51,8 +56,6 @@ def internal_error(request_id: str) -> InternalError:
 
 def render(error: ServiceError, request_id: str) -> Response:
     """The SystemOne shape of an error. The detail is cut as it is for Triton, to 4 kB."""
-    if isinstance(error, InternalError):
-        error = internal_error(request_id)
     content = json.dumps({"detail": error.detail}, ensure_ascii=False, separators=(",", ":")).encode()
     return Response(content, error.status, headers_of(error), media_type="application/json")
 
@@ -65,13 +68,15 @@ def headers_of(error: ServiceError) -> dict[str, str]:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error that a route or the router raises in the SystemOne shape."""
+    """Answer every error that a route or the router raises in the shape of its path."""
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_exception)
 
 
 async def _service_error(request: Request, error: Any) -> Response:
-    return render(error, request.state.request_id)
+    request_id: str = request.state.request_id
+    told = internal_error(request_id) if isinstance(error, InternalError) else error
+    return _rendered(told, request)
 
 
 async def _http_exception(request: Request, error: Any) -> Response:
@@ -81,6 +86,11 @@ async def _http_exception(request: Request, error: Any) -> Response:
         if error.status_code == 405
         else NotFound("There is no such route. GET /openapi.json lists them.")
     )
-    response = render(failure, request.state.request_id)
+    response = _rendered(failure, request)
     response.headers.update(error.headers or {})
     return response
+
+
+def _rendered(error: ServiceError, request: Request) -> Response:
+    answer: Render = request.state.render
+    return answer(error, request.state.request_id)
