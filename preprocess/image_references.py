@@ -36,6 +36,12 @@ def decode_reference(reference: str, index: int, settings: Settings) -> bytes:
     return data
 
 
+def check_image_count(count: int, settings: Settings) -> None:
+    """Raises RequestTooLarge over the number of images that a request may hold."""
+    if count > settings.images_allowed:
+        raise RequestTooLarge(f"The request has {count} images; {settings.images_allowed} are allowed.")
+
+
 def check_file_size(size: int, index: int, settings: Settings) -> None:
     """Raises RequestTooLarge where one image's file has too many bytes."""
     if size > settings.max_image_bytes:

@@ -19,8 +19,7 @@ from PIL import Image
 
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.image_files import Unreadable, read_rgb, read_size
-from preprocess.image_references import check_file_size, check_files_size
-from preprocess.schema import check_image_count
+from preprocess.image_references import check_file_size, check_files_size, check_image_count
 from preprocess.settings import ImageMode, Settings
 
 PATCH = 16

@@ -19,9 +19,12 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
+from preprocess.assets import inline_assets
 from preprocess.errors import InvalidRequest, RequestTooLarge, ValidationFailed
+from preprocess.image_references import check_image_count
+from preprocess.issues import issues
 from preprocess.settings import Settings
 from preprocess.strict_json import parse_json
 
@@ -84,13 +87,6 @@ def _no_videos(value: Any) -> Any:
     return value
 
 
-def _no_assets(value: Any) -> Any:
-    # Placeholders of assets stand in the texts: ignoring the field would ask about text that means nothing.
-    if value:
-        raise PydanticCustomError("assets_unresolved", "Assets are resolved by the HTTP frontend: send images here")
-    return value
-
-
 Description = Annotated[Any, AfterValidator(_description)]
 Instructions = Annotated[Any, AfterValidator(_instructions)]
 Level = Annotated[Any, AfterValidator(_level)]
@@ -129,14 +125,13 @@ Question = Annotated[Noul | Choice | Score, Field(discriminator="type")]
 
 
 class Request(_Model):
-    """A request that may be encoded. `model` is as the client wrote it, or the server's own name."""
+    """A request that may be encoded. `model` is as the client wrote it, or the server's own name; assets are images."""
 
     model: str
     state: Any
     questions: Annotated[dict[Annotated[str, Field(min_length=1)], Question], Field(min_length=1)]
     images: list[Image] | None = None
     videos: Annotated[Any, AfterValidator(_no_videos)] = Field(default=None, repr=False)
-    assets: Annotated[Any, AfterValidator(_no_assets)] = Field(default=None, repr=False)
     x_independent: StrictBool | None = None
     x_truncate: StrictBool | None = None
 
@@ -153,11 +148,12 @@ def parse_request(body: bytes | dict[str, Any], settings: Settings) -> Request:
     if not isinstance(body, dict):
         raise InvalidRequest("The body is not a JSON object.")
     _check_counts(body, settings)
+    body = inline_assets(body, settings)
     named = body if body.get("model") is not None else body | {"model": settings.model_name}
     try:
         request = Request.model_validate(named, context={"max_options": settings.max_options})
     except ValidationError as error:
-        raise ValidationFailed(map(_issue, _errors(error))) from None
+        raise ValidationFailed(issues(error, "body")) from None
     if request.model not in settings.known_models:
         names = ", ".join(settings.known_models)
         raise InvalidRequest(f"Unknown model. This server answers to: {names}.", error_type="api_usage_error")
@@ -172,32 +168,3 @@ def _check_counts(body: dict[str, Any], settings: Settings) -> None:
         raise ValidationFailed.at(["body", "questions"], message, "too_long")
     if isinstance(images, list):
         check_image_count(len(images), settings)
-
-
-def check_image_count(count: int, settings: Settings) -> None:
-    """Raises RequestTooLarge over the number of images that a request may hold."""
-    if count > settings.images_allowed:
-        raise RequestTooLarge(f"The request has {count} images; {settings.images_allowed} are allowed.")
-
-
-def _errors(error: ValidationError) -> list[ErrorDetails]:
-    return error.errors(include_input=False, include_url=False, include_context=False)
-
-
-# Where pydantic's own words repeat the value or speak of Python.
-_MESSAGES = {
-    "union_tag_invalid": "Question type should be 'noul', 'choice' or 'score': this model answers no other",
-    "union_tag_not_found": "Question type is missing: 'noul', 'choice' or 'score'",
-    "model_attributes_type": "Input should be an object",
-    "model_type": "Input should be an object",
-    "dict_type": "Input should be an object",
-    "list_type": "Input should be an array",
-    "too_short": "Input should not be empty",
-    "string_too_short": "Input should not be empty",
-}
-
-
-def _issue(error: ErrorDetails) -> dict[str, Any]:
-    kind = error["type"]
-    message = _MESSAGES.get(kind, error["msg"])
-    return {"loc": ["body", *error["loc"]], "msg": message, "type": kind}
