@@ -4,7 +4,9 @@ It does not wait for Triton: it answers 503 until the first answer came, and aga
 """
 
 import logging
+import signal
 import sys
+from types import FrameType
 
 import uvicorn
 
@@ -46,9 +48,15 @@ def main() -> int:
     logging.getLogger(__name__).info(
         "serving", extra={"fields": {"host": settings.host, "port": settings.port, "triton": settings.triton_url}}
     )
-    running = server(settings)
-    running.run()
-    return 0 if running.started else 1
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(stop, _exit)
+    server(settings).run()
+    return 0
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    # uvicorn raises the signal that stopped it once more when all is answered: a graceful stop is a success.
+    sys.exit(0)
 
 
 if __name__ == "__main__":

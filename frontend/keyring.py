@@ -1,0 +1,103 @@
+"""From an `Authorization` header to a caller, by a key file that may change while the server runs."""
+
+import hmac
+import ipaddress
+import logging
+import os
+from pathlib import Path
+
+from frontend import keyfile
+from frontend.keyfile import KeyFile, KeyFileError
+from frontend.tiers import Caller
+from preprocess.errors import ServiceError
+
+_log = logging.getLogger(__name__)
+
+_State = tuple[int, int, int]
+
+
+class AuthenticationFailed(ServiceError):
+    """401: a key is required and missing, or it is wrong."""
+
+    status = 401
+    error_type = "authentication_error"
+
+
+class KeyRing:
+    """The keys of one file, read again when it changes.
+
+    Without the file everybody may call, at no rate. Once read, keys stay in force through anything that happens to
+    the file, short of a new valid one: a deployment that loses or breaks it must not open the server.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError and KeyFileError where there is a file that cannot be read."""
+        self._path = path
+        self._file: KeyFile | None = None
+        self._seen = self._state()
+        if self._seen is None:
+            _log.warning("no key file: everybody may call", extra={"fields": {"path": str(path)}})
+        else:
+            self._file = keyfile.read(path)
+
+    def authenticate(self, authorization: str | None, address: str | None) -> Caller:
+        """Who sends this `Authorization` header from this address. Raises AuthenticationFailed."""
+        self._refresh()
+        if self._file is None:
+            return Caller(key_name=None, account=_address_account(address))
+        key = _bearer(authorization)
+        if key is None:
+            if keyfile.PUBLIC in self._file.tiers:
+                tier = self._file.tiers[keyfile.PUBLIC]
+                return Caller(key_name=None, account=_address_account(address), tier=tier)
+            raise AuthenticationFailed("A key is required: send it as 'Authorization: Bearer KEY'.")
+        presented = keyfile.hash_of(key)
+        found = None
+        for entry in self._file.keys:
+            # No early exit: the time must not tell which key was met, or how far.
+            if hmac.compare_digest(entry.sha256, presented):
+                found = entry
+        if found is None:
+            raise AuthenticationFailed("This key is not known here.")
+        return Caller(key_name=found.name, account=f"key:{found.name}", tier=self._file.tiers[found.tier])
+
+    def _refresh(self) -> None:
+        state = self._state()
+        if state == self._seen:
+            return
+        self._seen = state
+        fields = {"path": str(self._path)}
+        try:
+            self._file = keyfile.read(self._path)
+            _log.info("key file read", extra={"fields": fields})
+        except (OSError, KeyFileError) as error:
+            _log.error("key file not read, the keys stay as they were", extra={"fields": {**fields, "why": str(error)}})
+
+    def _state(self) -> _State | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        # ctime moves with the content, the owner and the mode alike.
+        return found.st_ctime_ns, found.st_ino, found.st_size
+
+
+def _bearer(authorization: str | None) -> str | None:
+    """The key of a header; None where it holds none. Another scheme's credentials are a key that nobody has."""
+    if authorization is None:
+        return None
+    scheme, _, credentials = authorization.strip().partition(" ")
+    return (credentials.strip() or None) if scheme.lower() == "bearer" else authorization
+
+
+def _address_account(address: str | None) -> str:
+    try:
+        ip = ipaddress.ip_address(address or "")
+    except ValueError:  # a socket file, or what a proxy calls its client
+        return "address:unknown"
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return f"address:{ip.ipv4_mapped}"
+        # One subscriber has a whole /64 of IPv6.
+        return f"address:{ipaddress.ip_network((int(ip), 64), strict=False)}"
+    return f"address:{ip}"

@@ -1,0 +1,120 @@
+"""A Triton without a server: the real first and last step around constant logits.
+
+`FakeEnsemble` is one function from a request to the ensemble's outputs. `FakeTriton` gives it the interface of
+`TritonClient`; `kserve_server` puts it behind a real gRPC server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from frontend.kserve import Parameter, RawDecision
+from frontend.model_info import ModelInfo
+from frontend.triton import Decision
+from postprocess.answers import answer
+from preprocess.errors import DeadlineExceeded, Overloaded
+from preprocess.plan import Plan
+from preprocess.preprocessor import Preprocessor
+from preprocess.settings import Settings as RequestSettings
+from tests.golden_cases import RELEASE
+
+
+class FakeEnsemble:
+    """The ensemble `clef` with logits 0.0, 0.1, 0.2, … in head order, and times that a test can recognise."""
+
+    def __init__(self, **settings: object) -> None:
+        self.preprocess = Preprocessor(RequestSettings.model_validate({"release": RELEASE, **settings}))
+
+    def __call__(self, body: bytes, images: Sequence[bytes], parameters: Mapping[str, Parameter]) -> RawDecision:
+        tensors = self.preprocess(body, list(images) or None, parameters)
+        plan = Plan.from_json(bytes(tensors["PLAN"][0]))
+        logits = np.arange(int(tensors["OPTION_COUNTS"].sum()), dtype=np.float32) / 10
+        response, _ = answer(plan, logits)
+        return RawDecision(
+            response=response,
+            model_info=self.preprocess.info(),
+            queue_ms=0.5,
+            preprocess_ms=1.25,
+            compute_ms=2.5,
+            postprocess_ms=0.25,
+            batch_size=3,
+        )
+
+
+@dataclass(frozen=True)
+class Call:
+    """One decision as Triton was asked for it."""
+
+    body: bytes
+    request_id: str
+    deadline: float
+    parameters: Mapping[str, Parameter]
+    images: Sequence[bytes]
+
+
+@dataclass
+class FakeTriton:
+    """`TritonClient` over a FakeEnsemble. Set `fault` to make it fail, `latency_s` to make it slow."""
+
+    ensemble: FakeEnsemble
+    up: bool = True
+    latency_s: float = 0.0
+    fault: Callable[[Call], Exception | None] = lambda call: None
+    calls: list[Call] = field(default_factory=list)
+    started: bool = False
+    model: ModelInfo | None = None
+
+    async def start(self) -> None:
+        self.started = True
+
+    async def close(self) -> None:
+        self.started = False
+
+    async def ready(self, timeout_s: float) -> bool:
+        return self.up
+
+    def info(self) -> ModelInfo | None:
+        return self.model
+
+    async def decide(
+        self,
+        body: bytes,
+        *,
+        request_id: str,
+        deadline: float,
+        parameters: Mapping[str, Parameter] | None = None,
+        images: Sequence[bytes] = (),
+    ) -> Decision:
+        call = Call(body, request_id, deadline, dict(parameters or {}), images)
+        self.calls.append(call)
+        if not self.up:
+            raise Overloaded("the model server is not available at the moment")
+        left_s = deadline - time.time()
+        await asyncio.sleep(max(0.0, min(self.latency_s, left_s)))
+        if self.latency_s > left_s:
+            raise DeadlineExceeded("the deadline passed before the answer came")
+        failure = self.fault(call)
+        if failure is not None:
+            raise failure
+        raw = self.ensemble(body, images, call.parameters)
+        if self.model is None or self.model.raw != raw.model_info:
+            self.model = ModelInfo.parse(raw.model_info)
+        return Decision(
+            response=raw.response,
+            model=self.model,
+            queue_ms=raw.queue_ms,
+            preprocess_ms=raw.preprocess_ms,
+            compute_ms=raw.compute_ms,
+            postprocess_ms=raw.postprocess_ms,
+            batch_size=raw.batch_size,
+        )
+
+    @property
+    def real_calls(self) -> list[Call]:
+        """The calls that were no heartbeat."""
+        return [call for call in self.calls if call.request_id != "heartbeat"]

@@ -1,0 +1,100 @@
+"""A real gRPC server that speaks the KServe methods which the frontend calls, in front of a FakeEnsemble."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from preprocess.errors import ServiceError
+from tests.frontend.fakes import FakeEnsemble
+
+_CODES = {500: grpc.StatusCode.INTERNAL, 503: grpc.StatusCode.UNAVAILABLE}
+
+
+class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
+    """`failure` answers every inference with that gRPC status and text; `latency_s` delays each; `cancelled` counts."""
+
+    def __init__(self, ensemble: FakeEnsemble) -> None:
+        self.ensemble = ensemble
+        self.is_ready = True
+        self.latency_s = 0.0
+        self.failure: tuple[grpc.StatusCode, str] | None = None
+        self.leave_out: str | None = None
+        self.requests: list[service_pb2.ModelInferRequest] = []
+        self.cancelled = 0
+
+    async def ServerReady(self, request, context):
+        return service_pb2.ServerReadyResponse(ready=True)
+
+    async def ModelReady(self, request, context):
+        return service_pb2.ModelReadyResponse(ready=self.is_ready and request.name == "clef")
+
+    async def ModelInfer(self, request, context):
+        self.requests.append(request)
+        try:
+            await asyncio.sleep(self.latency_s)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if self.failure is not None:
+            await context.abort(*self.failure)
+        inputs = {
+            tensor.name: elements(content)
+            for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True)
+        }
+        for tensor in request.inputs:
+            assert tensor.datatype == "BYTES" and list(tensor.shape) == [1, len(inputs[tensor.name])]
+        parameters = {
+            name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in request.parameters.items()
+        }
+        try:
+            raw = self.ensemble(inputs["REQUEST"][0], inputs.get("IMAGES", []), parameters)
+        except ServiceError as error:
+            code = _CODES.get(error.status, grpc.StatusCode.INVALID_ARGUMENT)
+            await context.abort(code, f"in ensemble 'clef', {error.to_json()}")
+        contents = {
+            "RESPONSE": ("BYTES", element(raw.response)),
+            "MODEL_INFO": ("BYTES", element(raw.model_info)),
+            "PREPROCESS_MS": ("FP32", struct.pack("<f", raw.preprocess_ms)),
+            "QUEUE_MS": ("FP32", struct.pack("<f", raw.queue_ms)),
+            "COMPUTE_MS": ("FP32", struct.pack("<f", raw.compute_ms)),
+            "POSTPROCESS_MS": ("FP32", struct.pack("<f", raw.postprocess_ms)),
+            "BATCH_SIZE": ("INT32", struct.pack("<i", raw.batch_size)),
+        }
+        response = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
+        for name in (output.name for output in request.outputs if output.name != self.leave_out):
+            response.outputs.add(name=name, datatype=contents[name][0], shape=[1, 1])
+            response.raw_output_contents.append(contents[name][1])
+        return response
+
+
+def element(value: bytes) -> bytes:
+    return struct.pack("<I", len(value)) + value
+
+
+def elements(content: bytes) -> list[bytes]:
+    """The elements of a BYTES tensor."""
+    found = []
+    while content:
+        (length,) = struct.unpack_from("<I", content)
+        found.append(content[4 : 4 + length])
+        content = content[4 + length :]
+    return found
+
+
+@asynccontextmanager
+async def serving(kserve: Kserve, port: int = 0) -> AsyncIterator[int]:
+    """The port that it listens on."""
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)])
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(kserve, server)
+    bound = server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    try:
+        yield bound
+    finally:
+        await server.stop(None)

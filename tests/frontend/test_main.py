@@ -1,0 +1,194 @@
+"""`python -m frontend` as a process of its own, in front of a real gRPC server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.frontend.fakes import FakeEnsemble
+from tests.frontend.kserve_server import Kserve, serving
+from tests.frontend.running import NOUL, body_of, until_ready
+from tests.invariants import assert_answer
+
+ROOT = Path(__file__).parents[2]
+MIB = 1024 * 1024
+
+
+@dataclass
+class Frontend:
+    process: asyncio.subprocess.Process
+    port: int
+    log: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def stopped(self) -> int:
+        return await asyncio.wait_for(self.process.wait(), 20)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def frontend(log: Path, **environment: str) -> AsyncIterator[Frontend]:
+    port = free_port()
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "frontend",
+            cwd=ROOT,
+            env={**os.environ, "FRONTEND_PORT": str(port), **environment},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield Frontend(process, port, log)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.fixture
+def kserve(ensemble: FakeEnsemble) -> Kserve:
+    return Kserve(ensemble)
+
+
+@pytest.fixture
+async def running(kserve: Kserve, tmp_path: Path) -> AsyncIterator[Frontend]:
+    async with (
+        serving(kserve) as triton,
+        frontend(tmp_path / "log", TRITON_URL=f"127.0.0.1:{triton}") as started,
+        httpx.AsyncClient(base_url=started.url) as client,
+    ):
+        await connectable(client)
+        await until_ready(client)
+        yield started
+
+
+async def connectable(client: httpx.AsyncClient) -> None:
+    for _ in range(200):
+        try:
+            await client.get("/health")
+            return
+        except httpx.ConnectError:
+            await asyncio.sleep(0.05)
+    raise AssertionError("the frontend does not listen")
+
+
+async def test_answers_over_sockets(running: Frontend) -> None:
+    async with httpx.AsyncClient(base_url=running.url) as client:
+        response = await client.post("/v1/systemone", json=NOUL)
+        assert response.status_code == 200
+        assert_answer(NOUL, response.json())
+        assert "server" not in response.headers
+        too_deep = b'{"state":' + b"[" * 100_000 + b"]" * 100_000 + b',"questions":{"q":{"type":"noul"}}}'
+        assert (await client.post("/v1/systemone", content=too_deep)).status_code == 422
+
+
+async def test_o21_large_bodies(running: Frontend) -> None:
+    async with httpx.AsyncClient(base_url=running.url, timeout=30) as client:
+        five = body_of(5 * MIB)
+        assert (await client.post("/v1/systemone", content=five)).status_code == 200
+
+        async def chunks(body: bytes) -> AsyncIterator[bytes]:
+            for start in range(0, len(body), MIB):
+                yield body[start : start + MIB]
+
+        assert (await client.post("/v1/systemone", content=chunks(five))).status_code == 200
+        before = psutil.Process(running.process.pid).memory_info().rss
+        huge = body_of(65 * MIB)
+        for content in (huge, chunks(huge)):
+            response = await client.post("/v1/systemone", content=content)
+            assert response.status_code == 413
+            assert response.json()["detail"]["error_type"] == "request_too_large"
+            assert response.headers["connection"] == "close"
+        assert psutil.Process(running.process.pid).memory_info().rss - before < 40 * MIB
+        assert (await client.post("/v1/systemone", json=NOUL)).status_code == 200
+
+
+async def test_a_body_that_is_too_long_by_its_own_word_need_not_be_sent(running: Frontend) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(b"POST /v1/systemone HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 68157440\r\n\r\n")
+    status = await asyncio.wait_for(reader.readline(), 10)
+    assert status.startswith(b"HTTP/1.1 413 ")
+    writer.close()
+
+
+async def test_sigterm_answers_what_runs_and_takes_nothing_new(running: Frontend, kserve: Kserve) -> None:
+    kserve.latency_s = 1.0
+    async with httpx.AsyncClient(base_url=running.url, timeout=30) as client:
+        asked = len(kserve.requests)
+        call = asyncio.create_task(client.post("/v1/systemone", json=NOUL, headers={"x-request-id": "in-flight"}))
+        while not any(message.id == "in-flight" for message in kserve.requests[asked:]):
+            await asyncio.sleep(0.01)
+        running.process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.3)
+        with pytest.raises(httpx.ConnectError):
+            async with httpx.AsyncClient(base_url=running.url) as late:
+                await late.get("/health")
+        response = await call
+        assert response.status_code == 200
+        assert_answer(NOUL, response.json())
+    assert await running.stopped() == 0
+
+
+async def test_its_log_is_json_lines_without_content(running: Frontend) -> None:
+    async with httpx.AsyncClient(base_url=running.url) as client:
+        await client.post("/v1/systemone?canary7261", json={**NOUL, "state": "canary7261"})
+        await client.post("/v1/systemone", content=b"canary7261")
+    running.process.send_signal(signal.SIGTERM)
+    assert await running.stopped() == 0
+    lines = [json.loads(line) for line in running.log.read_text().splitlines()]
+    assert "canary7261" not in running.log.read_text()
+    assert [line["status"] for line in lines if line.get("route") == "/v1/systemone"] == [200, 400]
+
+
+async def test_serves_503_until_triton_comes(kserve: Kserve, tmp_path: Path) -> None:
+    async with serving(kserve) as port:
+        pass
+    async with (
+        frontend(tmp_path / "log", TRITON_URL=f"127.0.0.1:{port}") as started,
+        httpx.AsyncClient(base_url=started.url) as client,
+    ):
+        await connectable(client)
+        response = await client.post("/v1/systemone", json=NOUL)
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "1"
+        async with serving(kserve, port):
+            assert await until_ready(client) < 5
+            assert (await client.post("/v1/systemone", json=NOUL)).status_code == 200
+        assert await until_ready(client, ready=False) < 5
+
+
+async def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
+    async with frontend(tmp_path / "log", SYSTEMONE_REQUEST_TIMEOUT_MS="soon") as started:
+        assert await started.stopped() == 2
+    assert "SYSTEMONE_REQUEST_TIMEOUT_MS" in started.log.read_text()
+
+
+async def test_a_busy_port_ends_it(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        async with frontend(tmp_path / "log", FRONTEND_PORT=str(taken.getsockname()[1])) as started:
+            assert await started.stopped() not in (0, None)
+    assert "address already in use" in started.log.read_text()
