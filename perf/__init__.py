@@ -1,0 +1,1 @@
+"""Measurements: each ratio side by side in one run on one machine."""
