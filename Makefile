@@ -6,9 +6,11 @@ PYTHON ?=
 RELEASE ?=
 ARGS ?=
 RUN := .venv/bin/python
-# pip says what it downloads and what went wrong, not what it looked at.
+# pip says which large files it downloads and what went wrong, not what else it looks at.
+NOISE := Collecting|Looking|Requirement|Using cached|Processing|Created|Downloading .*( kB|metadata)|Attempting|Found|\
+Uninstalling|Successfully|WARNING: Location|\[notice|$$
 PIP = $(RUN) -m pip install --disable-pip-version-check --progress-bar off
-TERSE = 2>&1 | sed -uE '/^ *(Collecting|Looking|Requirement|Using cached|Processing|Created|Downloading .*metadata|\[notice)/d; s/^(Installing collected packages).*/\1/; /^Successfully|^$$/d'
+TERSE = 2>&1 | sed -uE '/^ *($(NOISE))/d; s/^(Installing collected packages).*/\1/'
 
 .PHONY: help serve test lint bench clean
 

@@ -9,6 +9,7 @@ import typer
 from launch.dev_config import SIZES
 from launch.dev_release import write_dev_release
 from launch.errors import LaunchError
+from launch.releases import RELEASES
 from launch.serve import DEV_RELEASE, serve
 from launch.settings import read_settings
 
@@ -52,6 +53,22 @@ def dev_release_command(
         raise typer.BadParameter(f"one of {', '.join(SIZES)}, not {size}", param_hint="--size")
     if write_dev_release(folder, size, seed):
         print(f"wrote a development release to {folder}: random weights, its answers mean nothing")
+
+
+@app.command(name="download")
+def download_command(
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(RELEASES)}.")],
+    folder: Annotated[Path, typer.Option("--dir", help="Where the release goes; kept where it is right already.")],
+) -> None:
+    """Download a release from the Hugging Face Hub at its pinned revision, and verify every file.
+
+    An interrupted download goes on where it was; a complete one is verified without the network. HF_HUB_OFFLINE,
+    HF_TOKEN, HF_ENDPOINT and HTTPS_PROXY are honoured.
+    """
+    # Imported here: the hub's client is needed by no other command.
+    from launch.download import download
+
+    download(name, folder.expanduser(), lambda line: print(line, file=sys.stderr))
 
 
 def main() -> None:
