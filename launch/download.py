@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from httpx2 import HTTPError
-from huggingface_hub import HfApi, constants, get_cached_repo_tree, snapshot_download
+from huggingface_hub import HfApi, constants, get_cached_repo_tree, get_session, snapshot_download
 from huggingface_hub.errors import (
     CachedRepoTreeNotFoundError,
     FileMetadataError,
@@ -22,7 +22,6 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from huggingface_hub.hf_api import RepoFile
-from huggingface_hub.utils import get_session
 from huggingface_hub.utils.tqdm import tqdm
 
 from launch.checksums import Checksum, Findings, check_files
@@ -49,7 +48,7 @@ def download(name: str, folder: Path, say: Callable[[str], None]) -> None:
             raise LaunchError(f"HF_HUB_OFFLINE is set, and {folder} is not complete: {_describe(findings)}. Unset it.")
         if findings.wrong and not listing and not (folder / REVISION_FILE).is_file():
             raise LaunchError(
-                f"{folder} holds other files under a release's names ({_shorten(findings.wrong)}): choose another folder."
+                f"{folder} holds other files named as a release's ({_shorten(findings.wrong)}): choose another folder."
             )
         _remove(folder, findings.wrong)
         with _sentences_for(release):
