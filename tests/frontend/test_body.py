@@ -63,7 +63,7 @@ def test_damaged_bodies_are_refused(encoding: str) -> None:
 def test_a_bomb_is_unpacked_no_further_than_its_limit(encoding: str) -> None:
     packer = zlib.compressobj(wbits=31) if encoding == "gzip" else zstandard.ZstdCompressor(level=19).compressobj()
     zeros = bytes(MIB)
-    bomb = b"".join([packer.compress(zeros) for _ in range(300)]) + packer.flush()
+    bomb = b"".join([packer.compress(zeros) for _ in range(64)]) + packer.flush()
     assert len(bomb) < MIB
     tracemalloc.start()
     try:
