@@ -13,6 +13,8 @@ from preprocess.errors import ServiceError
 
 _log = logging.getLogger(__name__)
 
+_HOW = "Send the key as 'Authorization: Bearer KEY'."
+
 _State = tuple[int, int, int]
 
 
@@ -50,7 +52,7 @@ class KeyRing:
             if keyfile.PUBLIC in self._file.tiers:
                 tier = self._file.tiers[keyfile.PUBLIC]
                 return Caller(key_name=None, account=_address_account(address), tier=tier)
-            raise AuthenticationFailed("A key is required: send it as 'Authorization: Bearer KEY'.")
+            raise AuthenticationFailed(f"A key is required. {_HOW}")
         presented = keyfile.hash_of(key)
         found = None
         for entry in self._file.keys:
@@ -83,11 +85,11 @@ class KeyRing:
 
 
 def _bearer(authorization: str | None) -> str | None:
-    """The key of a header; None where it holds none. Another scheme's credentials are a key that nobody has."""
-    if authorization is None:
-        return None
-    scheme, _, credentials = authorization.strip().partition(" ")
-    return (credentials.strip() or None) if scheme.lower() == "bearer" else authorization
+    """The key of a header; None where it holds none. Raises AuthenticationFailed for another scheme."""
+    scheme, _, credentials = (authorization or "").strip().partition(" ")
+    if scheme and scheme.lower() != "bearer":
+        raise AuthenticationFailed(_HOW)
+    return credentials.strip() or None
 
 
 def _address_account(address: str | None) -> str:

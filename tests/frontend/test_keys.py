@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from frontend import keyfile
+from frontend.keyfile import SHIPPED_TIERS, KeyFile, KeyFileError, hash_of
+from frontend.keyring import AuthenticationFailed, KeyRing
+from frontend.tiers import Tier
+
+ROOT = Path(__file__).parents[2]
+GOLD = Tier(questions=64, decisions_per_minute=600)
+
+
+def keys(*arguments: str, file: Path) -> subprocess.CompletedProcess[str]:
+    """The command, run as an operator runs it."""
+    return subprocess.run(
+        [sys.executable, "-m", "frontend.keys", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "SYSTEMONE_KEYS": str(file)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "keys.json"
+
+
+def written(path: Path, content: KeyFile, name: str = "alice", tier: str = "gold") -> str:
+    """Writes the file with one key more; returns the key."""
+    content, key = content.with_new_key(name, tier)
+    keyfile.write(path, content)
+    return key
+
+
+# The ring
+
+
+def test_without_a_file_everybody_may_call_at_no_rate_and_a_header_is_ignored(path: Path) -> None:
+    ring = KeyRing(path)
+    for header in (None, "Bearer clef_any", "Basic eDp5"):
+        caller = ring.authenticate(header, "192.0.2.1")
+        assert caller.key_name is None
+        assert caller.tier == Tier()
+        assert caller.tier.parameters() == {}
+
+
+def test_a_key_is_its_name_and_its_tier(path: Path) -> None:
+    key = written(path, KeyFile(tiers={"gold": GOLD}))
+    caller = KeyRing(path).authenticate(f"Bearer {key}", "192.0.2.1")
+    assert (caller.key_name, caller.account, caller.tier) == ("alice", "key:alice", GOLD)
+    assert caller.tier.parameters() == {"max_questions": 64}
+
+
+@pytest.mark.parametrize("form", ["bearer {}", "BEARER {}", "Bearer   {}  "])
+def test_the_scheme_is_read_as_http_says(path: Path, form: str) -> None:
+    key = written(path, KeyFile(tiers={"gold": GOLD}))
+    assert KeyRing(path).authenticate(form.format(key), None).key_name == "alice"
+
+
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize(
+    "header",
+    ["Bearer clef_wrong", "Bearer {}x", "Bearer x{}", "Basic {}", "{}", "Token {}", "Bearer \udcff", "Bearer é"],
+)
+def test_a_wrong_key_is_refused_even_where_none_is_needed(path: Path, header: str, public: bool) -> None:
+    key = written(path, KeyFile(tiers={"gold": GOLD} | ({"public": Tier()} if public else {})))
+    with pytest.raises(AuthenticationFailed) as refused:
+        KeyRing(path).authenticate(header.format(key), None)
+    assert refused.value.status == 401
+    assert isinstance(refused.value.detail, dict)
+    assert refused.value.detail["error_type"] == "authentication_error"
+    assert key not in refused.value.detail["message"]
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer "])
+def test_without_a_key_a_caller_is_of_the_public_tier_or_refused(path: Path, header: str | None) -> None:
+    public = Tier(questions=16, images=1, tokens=8192, decisions_per_minute=30)
+    written(path, KeyFile(tiers={"gold": GOLD, "public": public}))
+    caller = KeyRing(path).authenticate(header, "192.0.2.1")
+    assert (caller.key_name, caller.tier) == (None, public)
+    assert caller.tier.parameters() == {"max_questions": 16, "max_images": 1, "max_length": 8192}
+    written(path, KeyFile(tiers={"gold": GOLD}))
+    with pytest.raises(AuthenticationFailed, match="A key is required"):
+        KeyRing(path).authenticate(header, "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::2:1", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        (None, "unix:", True),
+    ],
+)
+def test_whoever_has_no_key_shares_a_rate_with_its_address_alone(
+    path: Path, one: str | None, other: str | None, shared: bool
+) -> None:
+    written(path, KeyFile(tiers={"gold": GOLD, "public": Tier(decisions_per_minute=1)}))
+    ring = KeyRing(path)
+    accounts = {ring.authenticate(None, address).account for address in (one, other)}
+    assert len(accounts) == (1 if shared else 2)
+
+
+# The file, while the server runs
+
+
+def test_keys_are_taken_and_revoked_from_the_next_request_on(path: Path) -> None:
+    ring = KeyRing(path)
+    assert ring.authenticate(None, None).key_name is None
+    content = KeyFile(tiers={"gold": GOLD})
+    first = written(path, content, "first")
+    with pytest.raises(AuthenticationFailed):
+        ring.authenticate(None, None)
+    assert ring.authenticate(f"Bearer {first}", None).key_name == "first"
+    second = written(path, keyfile.read(path), "second")
+    assert ring.authenticate(f"Bearer {second}", None).key_name == "second"
+    keyfile.write(path, keyfile.read(path).without_key("first"))
+    with pytest.raises(AuthenticationFailed):
+        ring.authenticate(f"Bearer {first}", None)
+    assert ring.authenticate(f"Bearer {second}", None).key_name == "second"
+
+
+def test_a_tier_changed_by_hand_holds_from_the_next_request_on(path: Path) -> None:
+    key = written(path, KeyFile(tiers={"gold": GOLD}))
+    ring = KeyRing(path)
+    path.write_text(path.read_text().replace('"questions": 64', '"questions": 7'))
+    assert ring.authenticate(f"Bearer {key}", None).tier.questions == 7
+
+
+@pytest.mark.parametrize("harm", ["deleted", "not JSON", "unknown tier", "unreadable"])
+def test_a_file_that_comes_to_harm_opens_nothing(
+    path: Path, harm: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    key = written(path, KeyFile(tiers={"gold": GOLD}))
+    ring = KeyRing(path)
+    good = path.read_text()
+    match harm:
+        case "deleted":
+            path.unlink()
+        case "not JSON":
+            path.write_text(good[:-10])
+        case "unknown tier":
+            path.write_text(good.replace('"tier": "gold"', '"tier": "lead"'))
+        case "unreadable":
+            path.unlink()
+            path.mkdir()
+    for _ in range(3):
+        with pytest.raises(AuthenticationFailed):
+            ring.authenticate(None, None)
+        assert ring.authenticate(f"Bearer {key}", None).key_name == "alice"
+    said = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert len(said) == 1, "said once, not with every request"
+    assert hash_of(key) not in str(said[0].__dict__)
+
+
+def test_a_broken_file_is_no_start(path: Path) -> None:
+    path.write_text('{"tiers": {"gold": {"question": 3}}, "keys": []}')
+    with pytest.raises(KeyFileError, match=r"keys\.json.*tiers\.gold\.question"):
+        KeyRing(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "two words"},
+        {"name": ""},
+        {"name": "a" * 65},
+        {"name": "new\nline"},
+        {"tier": "none"},
+        {"sha256": "clef_plain"},
+        {"key": "clef_plain"},
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(path: Path, change: dict[str, str]) -> None:
+    entry = {"name": "alice", "tier": "gold", "sha256": hash_of("k")}
+    path.write_text(json.dumps({"tiers": {"gold": {}}, "keys": [entry | change]}))
+    with pytest.raises(KeyFileError) as refused:
+        keyfile.read(path)
+    assert "clef_plain" not in str(refused.value)
+
+
+@pytest.mark.parametrize("twin", [{"name": "bob"}, {"sha256": hash_of("other")}], ids=["same hash", "same name"])
+def test_no_two_keys_are_alike(path: Path, twin: dict[str, str]) -> None:
+    entry = {"name": "alice", "tier": "gold", "sha256": hash_of("k")}
+    path.write_text(json.dumps({"tiers": {"gold": {}}, "keys": [entry, entry | twin]}))
+    with pytest.raises(KeyFileError, match="same name or the same hash"):
+        keyfile.read(path)
+
+
+@pytest.mark.parametrize("limit", [{"questions": 0}, {"questions": 256}, {"images": -1}, {"tokens": "8k"}, {"rate": 5}])
+def test_a_tier_that_makes_no_sense_is_refused(path: Path, limit: dict[str, object]) -> None:
+    path.write_text(json.dumps({"tiers": {"gold": limit}, "keys": []}))
+    with pytest.raises(KeyFileError, match=r"tiers\.gold"):
+        keyfile.read(path)
+
+
+# The command
+
+
+def test_add_shows_the_key_once_and_keeps_its_hash(path: Path) -> None:
+    added = keys("add", "alice", file=path)
+    assert added.returncode == 0, added.stderr
+    key = added.stdout.strip()
+    assert re.fullmatch(r"clef_[\w-]{43}", key)
+    text = path.read_text()
+    assert key not in text and key.removeprefix("clef_") not in text
+    assert hash_of(key) in text
+    assert key not in keys("list", file=path).stdout + added.stderr
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["keys.json"]
+    assert KeyRing(path).authenticate(f"Bearer {key}", None).key_name == "alice"
+
+
+def test_a_new_file_brings_the_public_tier_unless_told_not_to(path: Path, tmp_path: Path) -> None:
+    added = keys("add", "alice", file=path)
+    assert "Callers without a key get the tier 'public'." in added.stderr
+    assert KeyRing(path).authenticate(None, None).tier == Tier(
+        questions=16, images=1, tokens=8192, decisions_per_minute=30
+    )
+    closed = tmp_path / "closed.json"
+    added = keys("add", "alice", "--no-public", file=closed)
+    assert "Callers without a key are refused." in added.stderr
+    with pytest.raises(AuthenticationFailed):
+        KeyRing(closed).authenticate(None, None)
+
+
+def test_list_and_revoke(path: Path) -> None:
+    for name in ("alice", "bob"):
+        assert keys("add", name, file=path).returncode == 0
+    listed = [line.split("\t") for line in keys("list", file=path).stdout.splitlines()]
+    assert [(name, tier) for name, tier, _ in listed] == [("alice", "standard"), ("bob", "standard")]
+    assert keys("revoke", "alice", file=path).returncode == 0
+    assert [line.split("\t")[0] for line in keys("list", file=path).stdout.splitlines()] == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("add", "alice"), "same name"),
+        (("add", "two words"), "name"),
+        (("add", "bob", "--tier", "platinum"), "a tier that is not in the file"),
+        (("revoke", "nobody"), "no key named nobody"),
+    ],
+)
+def test_a_refused_command_says_why_and_changes_nothing(path: Path, arguments: tuple[str, ...], said: str) -> None:
+    written(path, KeyFile(tiers=SHIPPED_TIERS), tier="standard")
+    before = path.read_bytes()
+    refused = keys(*arguments, file=path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert said in refused.stderr and "Traceback" not in refused.stderr
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("revoke", "alice")])
+def test_a_missing_file_is_said(path: Path, arguments: tuple[str, ...]) -> None:
+    refused = keys(*arguments, file=path)
+    assert refused.returncode == 1
+    assert str(path) in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_commands_at_the_same_time_lose_no_key(path: Path) -> None:
+    names = [f"key{number}" for number in range(6)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "frontend.keys", "add", name, "--file", str(path)],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+        )
+        for name in names
+    ]
+    assert [process.wait(60) for process in running] == [0] * len(names)
+    assert sorted(entry.name for entry in keyfile.read(path).keys) == names
