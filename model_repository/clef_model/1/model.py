@@ -13,15 +13,14 @@ from collections.abc import Callable
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from adapter.step import failure, parameters, read, response
 from clef.batch import split_records
 from clef.errors import DeadlinePassed, InvalidRecord, Unavailable
 from clef.model import ClefModel
 from clef.scheduler import Job, Scheduler, Scores
 from clef.settings import read_settings
-from model_repository.adapter import failure, parameters, read, response
 from preprocess.errors import DeadlineExceeded, InvalidRequest, Overloaded, ServiceError
 
-FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 DEVICE_LOST_EXIT_CODE = 70
 
 # `clef` knows nothing of HTTP; these are its errors as a client is told them. Any other is an internal error.
@@ -55,7 +54,7 @@ class TritonPythonModel:
             job = Job(split_records(read(request)), _reply(sender, request_id), deadline, sender.is_cancelled)
             self._scheduler.submit(job)
         except Exception as error:  # the process's boundary: one request's failure is its own
-            sender.send(failure(_told(error), request_id), flags=FINAL)
+            sender.send(failure(_told(error), request_id), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
 def _told(error: Exception) -> Exception:
@@ -66,7 +65,7 @@ def _told(error: Exception) -> Exception:
 def _reply(sender: pb_utils.InferenceResponseSender, request_id: str) -> Callable[[Scores | Exception], None]:
     def reply(result: Scores | Exception) -> None:
         if isinstance(result, Exception):
-            sender.send(failure(_told(result), request_id), flags=FINAL)
+            sender.send(failure(_told(result), request_id), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
             return
         outputs = {
             "LOGITS": result.logits,
@@ -74,6 +73,6 @@ def _reply(sender: pb_utils.InferenceResponseSender, request_id: str) -> Callabl
             "COMPUTE_MS": np.array([result.compute_ms], dtype=np.float32),
             "BATCH_SIZE": np.array([result.batch_size], dtype=np.int32),
         }
-        sender.send(response(outputs), flags=FINAL)
+        sender.send(response(outputs), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     return reply

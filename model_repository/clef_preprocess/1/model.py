@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from model_repository.adapter import Parameters, Tensors, respond
+from adapter.step import Parameters, Tensors, respond
 from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings
 

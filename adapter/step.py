@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+import traceback
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -19,9 +20,6 @@ from preprocess.errors import InternalError, InvalidRequest, ServiceError
 Tensors = Mapping[str, np.ndarray]
 Parameters = dict[str, str | int | bool]
 Step = Callable[[dict[str, np.ndarray], Parameters], Tensors]
-
-# The JSON carries the exact status; the code is for clients that look at gRPC's or KServe's alone.
-_CODES = {503: pb_utils.TritonError.UNAVAILABLE, 500: pb_utils.TritonError.INTERNAL}
 
 
 def read(request: pb_utils.InferenceRequest) -> dict[str, np.ndarray]:
@@ -43,10 +41,18 @@ def response(tensors: Tensors) -> pb_utils.InferenceResponse:
 
 def failure(error: Exception, request_id: str) -> pb_utils.InferenceResponse:
     if not isinstance(error, ServiceError):
-        pb_utils.Logger.log_error(f"request {request_id}: {type(error).__name__}: {error}")
+        # Where it happened, not what it says: an exception's text may quote the request.
+        trace = "".join(traceback.format_tb(error.__traceback__))
+        pb_utils.Logger.log_error(f"request {request_id}: {type(error).__name__}\n{trace}")
         error = InternalError()
-    code = _CODES.get(error.status, pb_utils.TritonError.INVALID_ARG)
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(error.to_json(), code))
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(error.to_json(), _code(error)))
+
+
+def _code(error: ServiceError) -> int:
+    # The JSON carries the exact status; the code is for clients that look at gRPC's or KServe's alone.
+    if error.status >= 500:
+        return pb_utils.TritonError.INTERNAL if error.status == 500 else pb_utils.TritonError.UNAVAILABLE
+    return pb_utils.TritonError.INVALID_ARG
 
 
 def respond(requests: list[pb_utils.InferenceRequest], step: Step, clock: str) -> list[pb_utils.InferenceResponse]:

@@ -1,0 +1,1 @@
+"""What the Python models of `model_repository/` share. Runs inside Triton's stubs alone."""
