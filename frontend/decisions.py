@@ -1,5 +1,6 @@
 """What every dialect does once it has a SystemOne body: admit it, refuse it early, ask Triton within a deadline."""
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,14 +13,14 @@ from frontend.body import read_body
 from frontend.health import Heartbeat
 from frontend.kserve import Parameter
 from frontend.model_info import ModelInfo
+from frontend.multipart import boundary_of, unpack
 from frontend.settings import Settings
 from frontend.triton import Decision, Triton
 from preprocess.errors import Overloaded, ServiceError
 from preprocess.schema import parse_request
 from preprocess.settings import Settings as RequestSettings
 
-# Longer bodies are left to the preprocess step, which refuses with the same words: reading one here would hold up the
-# event loop, and with it every other request.
+# Longer bodies are not parsed in the event loop, where they would hold up every other request.
 EARLY_BYTES = 64 * 1024
 
 
@@ -49,6 +50,16 @@ class Decisions:
         limit = self._request_settings().max_body_bytes
         return await read_body(request, limit, self._settings.body_timeout_ms / 1000)
 
+    async def read_request(self, request: Request) -> tuple[bytes, Sequence[bytes]]:
+        """The request's SystemOne body for the ensemble, and the images that came as parts of a multipart one."""
+        body = await self.read(request)
+        boundary = boundary_of(request.headers.get("content-type", ""), body)
+        if boundary is None:
+            return body, ()
+        if len(body) <= EARLY_BYTES:
+            return unpack(body, boundary, self._request_settings())
+        return await asyncio.to_thread(unpack, body, boundary, self._request_settings())
+
     async def decide(
         self,
         body: bytes,
@@ -58,6 +69,7 @@ class Decisions:
         images: Sequence[bytes] = (),
     ) -> Decision:
         """The ensemble's answer to a SystemOne body. Raises a ServiceError."""
+        # The preprocess step refuses the rest, with the same words.
         if len(body) <= EARLY_BYTES:
             parse_request(body, self._request_settings())
         deadline = time.time() + self._settings.request_timeout_ms / 1000

@@ -171,3 +171,14 @@ REQUEST_EXAMPLES: dict[str, Any] = {
         },
     },
 }
+
+MULTIPART_REQUEST: dict[str, Any] = {
+    "schema": {
+        "type": "object",
+        "description": "The request, and the files of its images. Each file is named by the `part` of one asset.",
+        "properties": {"request": {"$ref": "#/components/schemas/Request"}},
+        "required": ["request"],
+        "additionalProperties": {"type": "string", "format": "binary"},
+    },
+    "encoding": {"request": {"contentType": "application/json"}},
+}

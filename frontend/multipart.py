@@ -61,10 +61,10 @@ def unpack(body: bytes, boundary: bytes, settings: Settings) -> tuple[bytes, lis
 
 def split(body: bytes, boundary: bytes, max_parts: int) -> dict[str, bytes]:
     """The contents of the parts by name. Raises as `unpack` does."""
-    # A boundary stands nowhere but between parts, so this bounds their number before any of them is looked at, and
-    # with it the work of the parser, which is slow at what only begins like one.
-    if body.count(b"\r\n--" + boundary) > max_parts:
-        raise RequestTooLarge(f"The body has more than {max_parts} parts: the request and its images.")
+    # A boundary stands nowhere but around parts. Counted before the parser works, which is slow at what only begins
+    # like one.
+    if body.count(b"\r\n--" + boundary) > max_parts + 1:
+        raise _too_many(max_parts)
     parts = _Parts()
     try:
         parser = MultipartParser(
@@ -83,7 +83,13 @@ def split(body: bytes, boundary: bytes, max_parts: int) -> dict[str, bytes]:
         raise InvalidRequest("The body is not multipart/form-data, as its Content-Type says.") from None
     if not parts.finished:
         raise InvalidRequest("The multipart body ends before its end.")
+    if len(parts.contents) > max_parts:
+        raise _too_many(max_parts)
     return parts.contents
+
+
+def _too_many(max_parts: int) -> RequestTooLarge:
+    return RequestTooLarge(f"The body has more than {max_parts} parts: the request and its images.")
 
 
 class _Parts:

@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from preprocess.assets import Asset
 from preprocess.schema import MAX_LEVELS, MAX_OPTIONS, Request
 
 _REF = "#/components/schemas/{model}"
@@ -15,6 +16,18 @@ _IMAGE = {
     "anyOf": [
         {"type": "string"},
         {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
+    ],
+}
+_ASSETS = {
+    "description": "Images by the placeholder that stands for them in the texts of state, instructions and criteria.",
+    "anyOf": [
+        {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"minLength": 1},
+            "additionalProperties": {"$ref": "#/components/schemas/Asset"},
+        },
+        {"type": "null"},
     ],
 }
 
@@ -40,15 +53,15 @@ def request_schemas() -> dict[str, Any]:
     pydantic writes down the fields; what the validator checks by functions of its own is added here.
     """
     request = Request.model_json_schema(ref_template=_REF)
-    schemas: dict[str, Any] = {**request.pop("$defs"), "Request": request}
+    schemas: dict[str, Any] = {**request.pop("$defs"), "Request": request, "Asset": Asset.model_json_schema()}
     request["description"] = "One state and the questions about it. Fields that are not named here are ignored."
     request["required"] = ["state", "questions"]
     fields = request["properties"]
     fields["model"] = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "Missing: the only one served."}
     fields["state"]["description"] = "Any JSON value."
     fields["images"]["anyOf"][0]["items"] = _IMAGE
-    for unsupported in ("videos", "assets"):
-        fields[unsupported] = {"anyOf": [{"type": "array", "maxItems": 0}, {"type": "null"}]}
+    fields["videos"] = {"anyOf": [{"type": "array", "maxItems": 0}, {"type": "null"}]}
+    fields["assets"] = _ASSETS
     for question in ("Noul", "Choice", "Score"):
         schemas[question]["properties"]["instructions"] = {
             **_TEXT_OR_NULL,

@@ -1,4 +1,4 @@
-"""The SystemOne dialect: its body is the ensemble's own, so both ways go through untouched.
+"""The SystemOne dialect: its JSON is the ensemble's own, so both ways go through untouched.
 
 Follows the SystemOne contract; every other dialect is a module like this one that translates before and after.
 """
@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from frontend.decisions import Decisions
-from frontend.documents import REQUEST_EXAMPLES, ErrorBody, SystemOneAnswer, ValidationErrorBody
+from frontend.documents import MULTIPART_REQUEST, REQUEST_EXAMPLES, ErrorBody, SystemOneAnswer, ValidationErrorBody
 from frontend.triton import Decision
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -45,7 +45,8 @@ _DOCUMENT: dict[str, Any] = {
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": {"$ref": "#/components/schemas/Request"}, "examples": REQUEST_EXAMPLES}
+                "application/json": {"schema": {"$ref": "#/components/schemas/Request"}, "examples": REQUEST_EXAMPLES},
+                "multipart/form-data": MULTIPART_REQUEST,
             },
         }
     },
@@ -59,8 +60,8 @@ def router(decisions: Decisions) -> APIRouter:
     @routes.post("/api/v1/systemone", summary="The same as /v1/systemone", **_DOCUMENT)
     async def systemone(request: Request) -> Response:
         with decisions.admitted():
-            body = await decisions.read(request)
-            decision = await decisions.decide(body, request_id=request.state.request_id)
+            body, images = await decisions.read_request(request)
+            decision = await decisions.decide(body, request_id=request.state.request_id, images=images)
         return Response(decision.response, headers=answer_headers(request, decision), media_type="application/json")
 
     return routes
