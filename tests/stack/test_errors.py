@@ -1,0 +1,100 @@
+"""Bad input through the whole stack: refused alike over HTTP and at the ensemble, with nothing of the inside."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+from tritonclient.utils import InferenceServerException
+
+from preprocess.errors import ServiceError
+from tests.golden_cases import CASES
+from tests.stack.running import ask
+
+GOOD = CASES["three-types"]["request"]
+QUESTIONS = GOOD["questions"]
+SECRET = "swordfish"
+
+
+def body(**changes) -> bytes:
+    return json.dumps(GOOD | changes).encode()
+
+
+BAD = {
+    "not JSON": (b'{"state": swordfish', 400),
+    "not an object": (b'["swordfish"]', 400),
+    "not UTF-8": (b'{"state": "\xff"}', 400),
+    "NaN": (b'{"state": NaN, "questions": {}}', 400),
+    "huge integer": (b'{"state": ' + b"1" * 5000 + b', "questions": {"q": {"type": "noul"}}}', 400),
+    "unknown model": (body(model=SECRET), 400),
+    "no questions": (body(questions={}), 422),
+    "no state": (json.dumps({"questions": QUESTIONS}).encode(), 422),
+    "unknown type": (body(questions={"q": {"type": SECRET}}), 422),
+    "no options": (body(questions={"q": {"type": "choice", "criteria": {}}}), 422),
+    "a level too many": (body(questions={"q": {"type": "score", "criteria": [SECRET] * 11}}), 422),
+    "a duplicate key": (b'{"state": "swordfish", "state": 1, "questions": {"q": {"type": "noul"}}}', 422),
+    "too deep": (b'{"state": ' + b"[" * 65 + b"]" * 65 + b', "questions": {"q": {"type": "noul"}}}', 422),
+    "an URL": (body(images=[f"http://127.0.0.1/{SECRET}.png"]), 422),
+    "no image": (body(images=["data:image/png;base64,c3dvcmRmaXNo"]), 422),
+    "too many tokens": (body(state=f"{SECRET} " * 20_000), 413),
+    "too many images": (body(images=CASES["image-native-grid"]["request"]["images"] * 5), 413),
+}
+
+
+def refusal(client: triton_grpc.InferenceServerClient, request: bytes, **parameters) -> ServiceError:
+    with pytest.raises(InferenceServerException) as caught:
+        ask(client, request, **parameters)
+    return ServiceError.from_json(caught.value.message())
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_http_and_the_ensemble_refuse_alike(http, grpc, name):
+    request, status = BAD[name]
+    answer = http.post("/v1/systemone", content=request)
+    assert answer.status_code == status, answer.text
+    error = refusal(grpc, request)
+    assert error.status == status
+    assert answer.json() == {"detail": error.detail}
+    assert len(answer.content) < 4096
+    assert SECRET not in answer.text
+
+
+def test_a_good_request_is_answered_after_all_of_them(http):
+    assert http.post("/v1/systemone", json=GOOD).json() == CASES["three-types"]["reference"]["response"]
+
+
+def test_a_deadline_that_has_passed(grpc):
+    assert refusal(grpc, body(), deadline_ms=1).status == 504
+
+
+def test_a_parameter_that_a_setting_does_not_take(grpc):
+    error = refusal(grpc, body(), semantics=SECRET)
+    assert error.status == 422
+    assert error.detail[0]["loc"] == ["parameters", "semantics"]
+
+
+def test_tensors_that_contradict_each_other_fail_alone_at_the_model_step(grpc):
+    """`clef_model` can be called by itself; what does not add up is refused before it is computed."""
+    shapes = {
+        "INPUT_IDS": [5],
+        "RECORD_LENGTHS": [1],
+        "QUESTION_COUNTS": [1],
+        "STATE_END": [1],
+        "QUESTION_SPANS": [1, 2],
+        "QUESTION_TYPES": [1],
+        "OPTION_COUNTS": [1],
+        "OPTION_SPANS": [1, 2],
+        "IMAGE_GRID": [0, 3],
+    }
+    inputs = []
+    for name, shape in shapes.items():
+        tensor = triton_grpc.InferInput(name, [1, *shape], "INT32")
+        tensor.set_data_from_numpy(np.ones([1, *shape], dtype=np.int32))
+        inputs.append(tensor)
+    patches = triton_grpc.InferInput("PATCHES", [1, 0, 768], "UINT8")
+    patches.set_data_from_numpy(np.zeros([1, 0, 768], dtype=np.uint8))
+    with pytest.raises(InferenceServerException) as caught:
+        grpc.infer("clef_model", [*inputs, patches])
+    assert ServiceError.from_json(caught.value.message()).status == 400
