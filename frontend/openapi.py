@@ -5,7 +5,11 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from frontend import workers_ai
+from frontend.ollaya_documents import decide_request
+from frontend.openai_types import DecisionRequest
 from preprocess.assets import Asset
+from preprocess.presets import PRESETS
 from preprocess.schema import MAX_LEVELS, MAX_OPTIONS, Request
 
 _REF = "#/components/schemas/{model}"
@@ -18,6 +22,7 @@ _IMAGE = {
         {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
     ],
 }
+_PRESET = {"enum": list(PRESETS)}
 _ASSETS = {
     "description": "Images by the placeholder that stands for them in the texts of state, instructions and criteria.",
     "anyOf": [
@@ -48,20 +53,25 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def request_schemas() -> dict[str, Any]:
-    """`Request` and the schemas of its questions.
+    """`Request`, the schemas of its questions, and what other dialects make of it.
 
     pydantic writes down the fields; what the validator checks by functions of its own is added here.
     """
     request = Request.model_json_schema(ref_template=_REF)
     schemas: dict[str, Any] = {**request.pop("$defs"), "Request": request, "Asset": Asset.model_json_schema()}
     request["description"] = "One state and the questions about it. Fields that are not named here are ignored."
-    request["required"] = ["state", "questions"]
+    request["required"] = ["state"]
+    request["anyOf"] = [{"required": ["questions"]}, {"required": ["x_preset"], "properties": {"x_preset": _PRESET}}]
     fields = request["properties"]
     fields["model"] = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "Missing: the only one served."}
     fields["state"]["description"] = "Any JSON value."
     fields["images"]["anyOf"][0]["items"] = _IMAGE
     fields["videos"] = {"anyOf": [{"type": "array", "maxItems": 0}, {"type": "null"}]}
     fields["assets"] = _ASSETS
+    fields["x_preset"] = {
+        "anyOf": [_PRESET, {"type": "null"}],
+        "description": "A set of questions that is asked before the request's own; see /api/presets.",
+    }
     for question in ("Noul", "Choice", "Score"):
         schemas[question]["properties"]["instructions"] = {
             **_TEXT_OR_NULL,
@@ -70,4 +80,11 @@ def request_schemas() -> dict[str, Any]:
     schemas["Noul"]["properties"]["criteria"]["anyOf"][0]["additionalProperties"] = _TEXT_OR_NULL
     schemas["Choice"]["properties"]["criteria"] |= {"additionalProperties": _TEXT_OR_NULL, "maxProperties": MAX_OPTIONS}
     schemas["Score"]["properties"]["criteria"] |= {"items": _TEXT, "maxItems": MAX_LEVELS}
-    return schemas
+    decisions = DecisionRequest.model_json_schema(ref_template=_REF)
+    return {
+        **schemas,
+        **decisions.pop("$defs"),
+        "DecisionRequest": decisions,
+        "DecideRequest": decide_request(request),
+        "WorkersAIRequest": workers_ai.request_schema(request),
+    }

@@ -25,6 +25,7 @@ from preprocess.assets import inline_assets
 from preprocess.errors import InvalidRequest, RequestTooLarge, ValidationFailed
 from preprocess.image_references import check_image_count
 from preprocess.issues import issues
+from preprocess.presets import with_preset
 from preprocess.settings import Settings
 from preprocess.strict_json import parse_json
 
@@ -125,7 +126,9 @@ Question = Annotated[Noul | Choice | Score, Field(discriminator="type")]
 
 
 class Request(_Model):
-    """A request that may be encoded. `model` is as the client wrote it, or the server's own name; assets are images."""
+    """A request that may be encoded. `model` is as the client wrote it, or the server's own name; assets are images,
+    and the questions of `x_preset` are among `questions`.
+    """
 
     model: str
     state: Any
@@ -134,6 +137,7 @@ class Request(_Model):
     videos: Annotated[Any, AfterValidator(_no_videos)] = Field(default=None, repr=False)
     x_independent: StrictBool | None = None
     x_truncate: StrictBool | None = None
+    x_preset: str | None = None
 
 
 def parse_request(body: bytes | dict[str, Any], settings: Settings) -> Request:
@@ -147,6 +151,7 @@ def parse_request(body: bytes | dict[str, Any], settings: Settings) -> Request:
         body = parse_json(body)
     if not isinstance(body, dict):
         raise InvalidRequest("The body is not a JSON object.")
+    body = with_preset(body)
     _check_counts(body, settings)
     body = inline_assets(body, settings)
     named = body if body.get("model") is not None else body | {"model": settings.model_name}
