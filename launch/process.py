@@ -2,13 +2,11 @@
 
 import ctypes
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from launch.triton import REPOSITORY_ROOT
@@ -16,8 +14,8 @@ from launch.triton import REPOSITORY_ROOT
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 WATCHED_SIGNALS = STOP_SIGNALS | {signal.SIGCHLD}
 PR_SET_PDEATHSIG = 1
-# Triton's information lines and tables.
-_CHATTER = re.compile(r"\S+ I \d+ |[+|]")
+LOG_BYTES = 200_000
+SHOWN_LINES = 15
 
 
 class Child:
@@ -29,11 +27,16 @@ class Child:
         command: Sequence[str],
         environment: Mapping[str, str],
         log: Path | None = None,
+        summary: Callable[[str], str] | None = None,
         keep_open: Sequence[int] = (),
     ) -> None:
-        """`log` None: what it writes goes to the launcher's stderr. It inherits the descriptors in `keep_open`."""
+        """`log` None: what it writes goes to the launcher's stderr. It inherits the descriptors in `keep_open`.
+
+        `summary` shortens its log for a person whom it has failed; None takes the last lines.
+        """
         self.name = name
         self._log = log
+        self._summary = summary or last_lines
         self._keep_open = keep_open
         self._command = list(command)
         self._environment = dict(environment)
@@ -59,35 +62,44 @@ class Child:
                 output.close()
 
     def ended(self) -> str | None:
-        """How it ended, in words; None while it runs."""
-        code = None if self._process is None else self._process.poll()
-        if code is None:
+        """How it ended, in words; None while it runs, and before and after."""
+        if self._process is None:
             return None
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+        # Left a zombie: while it is one, no other process can get its number, which `kill` goes by.
+        end = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if end is None:
+            return None
+        if end.si_code == os.CLD_EXITED:
+            return f"ended with exit status {end.si_status}"
+        return f"was killed by {signal.Signals(end.si_status).name}"
 
     def has_ended(self) -> bool:
-        """Whether it no longer runs."""
-        return self.ended() is not None
+        """Whether nothing of it runs; also true where it never started."""
+        return self._process is None or self.ended() is not None
 
     def ask_to_end(self) -> None:
         """SIGTERM to the process, which knows how to end its own."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """SIGKILL to the whole session, also to what a dead leader left behind."""
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            self._process = None
 
-    def last_words(self, lines: int = 15) -> str:
-        """The end of its log, without the lines that say that all is well; empty where it has no log of its own."""
+    def last_words(self) -> str:
+        """The end of its log, summarized; empty where it has no log of its own."""
         if self._log is None or not self._log.exists():
             return ""
-        text = self._log.read_bytes()[-100_000:].decode(errors="replace")
-        telling = [line for line in text.splitlines() if line.strip() and not _CHATTER.match(line)]
-        return "\n".join(["", f"--- {self._log}", *telling[-lines:]])
+        text = self._log.read_bytes()[-LOG_BYTES:].decode(errors="replace")
+        return f"\n{self._summary(text)}\n(the whole log: {self._log})"
+
+
+def last_lines(log: str) -> str:
+    """The lines at the end of a log."""
+    return "\n".join(log.splitlines()[-SHOWN_LINES:])
 
 
 def block_signals() -> None:

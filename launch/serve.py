@@ -8,6 +8,7 @@ from pathlib import Path
 
 from clef.errors import ReleaseError
 from clef.release import open_release
+from launch import triton_log
 from launch.errors import LaunchError
 from launch.example import curl
 from launch.ports import check_ports
@@ -60,6 +61,7 @@ def _children(
             triton.command(MODEL_REPOSITORY, ports, regions.prefix),
             triton.environment() | shared,
             logs and logs / "triton.log",
+            summary=triton_log.summary,
             keep_open=[regions.descriptor],
         ),
         Child("frontend", [sys.executable, "-m", "frontend"], os.environ | shared, logs and logs / "frontend.log"),
