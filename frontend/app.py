@@ -7,7 +7,18 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
 
-from frontend import errors, health, models, systemone
+from frontend import (
+    batch,
+    errors,
+    health,
+    models,
+    ollaya,
+    openai_decisions,
+    openrouter,
+    presets,
+    systemone,
+    workers_ai,
+)
 from frontend.context import RequestContext
 from frontend.decisions import Decisions
 from frontend.envelopes import render_for
@@ -46,7 +57,13 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
     )
     errors.install(app)
     app.include_router(systemone.router(decisions))
-    app.include_router(models.router(triton))
+    app.include_router(batch.router(settings, decisions))
+    app.include_router(openai_decisions.router(decisions))
+    app.include_router(openrouter.router(decisions, triton))
+    app.include_router(workers_ai.router(decisions, triton))
+    app.include_router(ollaya.router(decisions, triton, heartbeat))
+    app.include_router(presets.router())
+    app.include_router(models.router(settings, triton))
     app.include_router(health.router(settings, triton, heartbeat))
     app.add_api_route("/", _index, response_class=PlainTextResponse, tags=["Service"], summary="Where to look")
     app.openapi = lambda: document(app)  # type: ignore[method-assign]

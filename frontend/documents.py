@@ -99,6 +99,44 @@ class ValidationErrorBody(BaseModel):
     detail: list[Issue]
 
 
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorBody, "description": "Not JSON, not an object, does not unpack, or names an unknown model."},
+    408: {"model": ErrorBody, "description": "The body did not arrive in time."},
+    413: {"model": ErrorBody, "description": "The body, its images, their pixels or its tokens pass a limit."},
+    415: {"model": ErrorBody, "description": "A Content-Encoding other than gzip or zstd."},
+    422: {"model": ValidationErrorBody, "description": "The request says something that it may not."},
+    500: {"model": ErrorBody, "description": "Ours to mend; the message has the request's id."},
+    503: {"model": ErrorBody, "description": "Full, starting or gone; Retry-After says when to come back."},
+    504: {"model": ErrorBody, "description": "The deadline passed."},
+}
+
+
+class BatchAnswer(SystemOneAnswer):
+    """The answer that the item would have had alone, and its status."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "status": 200,
+                    "model": "clef-flash",
+                    "answers": {"outage": {"type": "noul", "noul": 0.9318}},
+                    "usage": {"input_tokens": 97, "output_tokens": 0},
+                }
+            ]
+        }
+    )
+
+    status: Literal[200]
+
+
+class BatchError(BaseModel):
+    """The error that the item would have had alone, and its status."""
+
+    status: Literal[400, 413, 422, 500, 503, 504]
+    detail: ErrorDetail | list[Issue]
+
+
 class ModelEntry(BaseModel):
     name: str
     description: str
@@ -182,3 +220,8 @@ MULTIPART_REQUEST: dict[str, Any] = {
     },
     "encoding": {"request": {"contentType": "application/json"}},
 }
+
+BATCH_EXAMPLE: list[dict[str, Any]] = [
+    {"state": state, "questions": {"outage": {"type": "noul", "instructions": "Is a service down?"}}}
+    for state in ("Our checkout returns errors.", "All is well.")
+]

@@ -7,11 +7,12 @@ from fastapi.responses import JSONResponse
 
 from frontend.documents import ErrorBody, ModelList
 from frontend.model_info import ModelInfo
+from frontend.settings import Settings
 from frontend.triton import Triton
 from preprocess.errors import Overloaded
 
 
-def listing(info: ModelInfo) -> dict[str, Any]:
+def listing(settings: Settings, info: ModelInfo) -> dict[str, Any]:
     """The body: the model's own name first, then its aliases, each with the same description and revision."""
     return {
         "models": [
@@ -25,11 +26,11 @@ def listing(info: ModelInfo) -> dict[str, Any]:
         ],
         "x_revision": info.revision,
         "x_settings": dict(info.settings),
-        "x_limits": dict(info.limits),
+        "x_limits": {**info.limits, "max_batch_items": settings.batch_max_items},
     }
 
 
-def router(triton: Triton) -> APIRouter:
+def router(settings: Settings, triton: Triton) -> APIRouter:
     routes = APIRouter(tags=["SystemOne"])
 
     @routes.get(
@@ -42,6 +43,6 @@ def router(triton: Triton) -> APIRouter:
         info = triton.info()
         if info is None:
             raise Overloaded("The model server is starting.")
-        return JSONResponse(listing(info))
+        return JSONResponse(listing(settings, info))
 
     return routes

@@ -42,6 +42,10 @@ class Settings(BaseSettings):
     """For a request's body to arrive; past it the answer is a 408."""
     max_in_flight: Annotated[int, Field(ge=1)] = 512
     """Decisions that are read or computed at once; one more is answered 503."""
+    batch_max_items: Annotated[int, Field(ge=1, le=1_000)] = 32
+    """Requests that one batch may hold."""
+    batch_concurrency: Annotated[int, Field(ge=1)] = 16
+    """Requests of one batch that are with the model at once: as many as the model step is handed together."""
     health_interval_ms: Milliseconds = 1_500
     """After this time without an answer the heartbeat asks for one."""
     health_timeout_ms: Milliseconds = 3_000

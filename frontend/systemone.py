@@ -10,19 +10,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from frontend.decisions import Decisions
-from frontend.documents import MULTIPART_REQUEST, REQUEST_EXAMPLES, ErrorBody, SystemOneAnswer, ValidationErrorBody
+from frontend.documents import ERRORS, MULTIPART_REQUEST, REQUEST_EXAMPLES, SystemOneAnswer
 from frontend.triton import Decision
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorBody, "description": "Not JSON, not an object, does not unpack, or names an unknown model."},
-    408: {"model": ErrorBody, "description": "The body did not arrive in time."},
-    413: {"model": ErrorBody, "description": "The body, its images, their pixels or its tokens pass a limit."},
-    415: {"model": ErrorBody, "description": "A Content-Encoding other than gzip or zstd."},
-    422: {"model": ValidationErrorBody, "description": "The request says something that it may not."},
-    500: {"model": ErrorBody, "description": "Ours to mend; the message has the request's id."},
-    503: {"model": ErrorBody, "description": "Full, starting or gone; Retry-After says when to come back."},
-    504: {"model": ErrorBody, "description": "The deadline passed."},
-}
 _ANSWER_HEADERS = {
     "x-request-id": "The client's own id where it is sane, else a new one.",
     "x-typesafe-request-id": "The same id, under the name that TypeSafe's clients read.",
@@ -39,7 +29,7 @@ _DOCUMENT: dict[str, Any] = {
                 name: {"description": text, "schema": {"type": "string"}} for name, text in _ANSWER_HEADERS.items()
             },
         },
-        **_ERRORS,
+        **ERRORS,
     },
     "openapi_extra": {
         "requestBody": {
