@@ -1,0 +1,37 @@
+"""trustcall-system-one: its Cloudflare transport, with the request and answer models of its own wire."""
+
+import asyncio
+
+from asking import QUESTIONS, TICKET, answers_without_client, assert_same, data_url, picture, report
+from trustcall_system_one import CLEF, CLEF_FLASH, BadRequestError
+from trustcall_system_one._wire import ClefRequest, parse_clef
+from trustcall_system_one.transport import CallMeta, CloudflareTransport
+
+META = CallMeta("clef_fields")
+
+
+async def ask(transport, model, **fields):
+    request = ClefRequest(model=model.rpartition("/")[2], state=TICKET, questions=QUESTIONS, **fields)
+    answered = await transport.run(model, request.to_payload(), meta=META)
+    assert (answered.status_code, answered.retries) == (200, 0)
+    return {name: answer.model_dump() for name, answer in parse_clef(answered.body).answers.items()}
+
+
+async def main():
+    image = data_url(picture())
+    expected = answers_without_client(TICKET, QUESTIONS)
+    shown = answers_without_client(TICKET, QUESTIONS, images=[image])
+    async with CloudflareTransport() as transport:
+        for model in (CLEF, CLEF_FLASH):
+            assert_same(await ask(transport, model), expected)
+        for form in (image, {"content_type": "image/png", "base64": image.partition(",")[2]}):
+            assert_same(await ask(transport, CLEF, images=[form]), shown)
+        try:
+            await transport.run(CLEF, {"model": "clef", "state": TICKET, "questions": {}}, meta=META)
+        except BadRequestError as error:
+            assert error.cf_errors[0]["code"] in (5006, 5012), error.cf_errors
+            return error
+    raise AssertionError("no BadRequestError")
+
+
+report(4, asyncio.run(main()))
