@@ -1,0 +1,312 @@
+"""Patches against transformers' Pillow image processor and the golden hashes; limits at their bound and one past."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import warnings
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from preprocess.errors import RequestTooLarge, ValidationFailed
+from preprocess.image_references import decode_reference
+from preprocess.images import ImageRules, Images, ProcessorError, cut
+from preprocess.settings import Settings
+from tests.golden_cases import CASES, RELEASE
+from tests.preprocess.pictures import file_of, jpeg_of_size, noise, png_of_zeros, rotated, webp_of_size
+
+RULES = ImageRules.load(RELEASE)
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(scope="module")
+def processor() -> Any:
+    """transformers' Pillow variant, with the release's own configuration."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    return Qwen2VLImageProcessorPil.from_pretrained(RELEASE)
+
+
+def prepared(settings: Settings, *files: bytes) -> tuple[Array, Array]:
+    """Patches and grids, with what holds for all of them checked."""
+    images = Images(list(files), RULES, settings)
+    patches, grids = images.patches(settings.image_mode)
+    assert patches.dtype == np.uint8 and patches.shape == (grids.prod(axis=1).sum(), 768)
+    assert grids.dtype == np.int32 and grids.shape == (len(files), 3) == images.header_grids.shape
+    assert (grids[:, 0] == 1).all() and (grids[:, 1:] % 2 == 0).all()
+    assert (grids.prod(axis=1) == images.header_grids.prod(axis=1)).all()
+    return patches, grids
+
+
+def two_frames(patches: Array) -> Array:
+    """[P, 1536]: the frame repeated for the temporal pair, as the model step does it."""
+    return np.repeat(patches.reshape(-1, 3, 1, 256), 2, axis=2).reshape(-1, 1_536)
+
+
+def theirs(processor: Any, *images: Image.Image) -> tuple[Array, Array]:
+    made = processor(images=list(images), return_tensors="np")
+    return np.rint(made["pixel_values"] * 127.5 + 127.5).astype(np.uint8), made["image_grid_thw"]
+
+
+GOLDEN = [name for name, case in CASES.items() if "images" in case["request"]]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden(settings: Settings, processor: Any, name: str) -> None:
+    case, reference = CASES[name]["request"], CASES[name]["reference"]
+    files = [decode_reference(image, index, settings) for index, image in enumerate(case["images"])]
+    patches, grids = prepared(settings, *files)
+    assert grids.tolist() == reference["image_grid_thw"]
+    if name == "image-resized":  # by torchvision there: the Pillow variant stands for it here
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected, _ = theirs(processor, Image.open(BytesIO(files[0])).convert("RGB"))
+        assert (two_frames(patches) == expected).all()
+    else:
+        assert hashlib.sha256(two_frames(patches).tobytes()).hexdigest() == reference["pixel_values_sha256"]
+
+
+SIZES = [
+    (256, 256),
+    (512, 320),
+    (1, 1),
+    (33, 47),
+    (300, 200),
+    (199, 1),
+    (2, 399),
+    (10, 2_000),
+    (500, 333),
+    (1_000, 777),
+    (640, 480),
+]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_patches_are_transformers(settings: Settings, processor: Any, size: tuple[int, int]) -> None:
+    image = noise(*size)
+    patches, grids = prepared(settings, file_of(image))
+    expected, expected_grids = theirs(processor, image)
+    assert (grids == expected_grids).all()
+    assert (two_frames(patches) == expected).all()
+
+
+def test_several_images_follow_one_another(settings: Settings, processor: Any) -> None:
+    images = [noise(300, 200), noise(64, 900), noise(256, 256)]
+    patches, grids = prepared(settings, *map(file_of, images))
+    expected, expected_grids = theirs(processor, *images)
+    assert (grids == expected_grids).all()
+    assert (two_frames(patches) == expected).all()
+
+
+def test_no_images_are_empty_tensors(settings: Settings) -> None:
+    patches, grids = prepared(settings)
+    assert (patches.shape, grids.shape) == ((0, 768), (0, 3))
+
+
+def test_a_quarter_turn_swaps_the_grid_and_not_the_tokens(settings: Settings, processor: Any) -> None:
+    image = noise(700, 300)
+    turned = image.transpose(Image.Transpose.ROTATE_270)
+    patches, grids = prepared(settings, rotated(image, 6, "PNG"))
+    expected, expected_grids = theirs(processor, turned)
+    assert (grids == expected_grids).all()
+    assert (two_frames(patches) == expected).all()
+
+
+def test_patches_run_over_merge_blocks() -> None:
+    # Every patch of this picture has a colour of its own, which says where it lies.
+    rows, columns = 4, 6
+    patch_of = np.arange(rows * columns).reshape(rows, columns)
+    plane = patch_of.repeat(16, 0).repeat(16, 1)
+    image = Image.fromarray(np.stack([plane, plane + 100, plane + 200], axis=2).astype(np.uint8))
+    out = np.empty((rows * columns, 768), dtype=np.uint8)
+    cut(image, out)
+    order = [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 12, 13, 18, 19, 14, 15, 20, 21, 16, 17, 22, 23]
+    assert out[:, 0].tolist() == order
+    assert (out.reshape(-1, 3, 256) == (np.array(order)[:, None] + [0, 100, 200]).astype(np.uint8)[:, :, None]).all()
+
+
+def test_a_patch_keeps_its_rows() -> None:
+    image = noise(32, 32)
+    out = np.empty((4, 768), dtype=np.uint8)
+    cut(image, out)
+    assert (out[2].reshape(3, 16, 16) == np.asarray(image)[16:, :16].transpose(2, 0, 1)).all()
+
+
+# Sizes
+
+
+def test_sides_are_resized_as_transformers_resizes_them() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
+    chance = random.Random(0)
+    sizes = [(chance.randint(1, 80), chance.randint(1, 3_000)) for _ in range(3_000)]
+    sizes += [(chance.randint(1, 9_000), chance.randint(1, 9_000)) for _ in range(3_000)]
+    sizes += [(side, side * 200) for side in range(1, 90)] + [(16 + 32 * k, 48 + 32 * k) for k in range(200)]
+    compared = 0
+    for width, height in sizes:
+        if max(width, height) > 200 * min(width, height):
+            continue
+        expected = smart_resize(height, width, 32, RULES.min_area, RULES.max_area)
+        assert RULES.resized(width, height)[::-1] == expected
+        assert RULES.resized(height, width) == expected
+        compared += 1
+    assert compared > 5_000
+
+
+@pytest.mark.parametrize(("width", "height"), [(200, 1), (1, 200), (402, 3), (401, 2), (2_000, 10)])
+def test_sides_may_differ_200_times_and_no_more(settings: Settings, width: int, height: int) -> None:
+    if max(width, height) <= 200 * min(width, height):
+        prepared(settings, file_of(noise(width, height)))
+        return
+    with pytest.raises(ValidationFailed) as caught:
+        prepared(settings, file_of(noise(16, 16)), file_of(noise(width, height)))
+    (issue,) = caught.value.detail
+    assert (issue["loc"], issue["type"]) == (["body", "images", 1], "image_ratio")
+
+
+# Limits
+
+
+def limited(settings: Settings, **update: Any) -> Settings:
+    return settings.model_copy(update=update)
+
+
+def test_the_number_of_images(settings: Settings) -> None:
+    data = file_of(noise(32, 32))
+    prepared(settings, *[data] * 4)
+    with pytest.raises(RequestTooLarge, match="5 images; 4 are allowed"):
+        prepared(settings, *[data] * 5)
+    with pytest.raises(RequestTooLarge, match="1 images; 0 are allowed"):
+        prepared(limited(settings, max_images=0), data)
+
+
+def test_the_bytes_of_one_image_and_of_all(settings: Settings) -> None:
+    data = file_of(noise(32, 32))
+    prepared(limited(settings, max_image_bytes=len(data), max_images_bytes=2 * len(data)), data, data)
+    with pytest.raises(RequestTooLarge, match=rf"images\[1\] has {len(data) + 1} bytes; {len(data)} are allowed"):
+        prepared(limited(settings, max_image_bytes=len(data)), data, data + b"x")
+    with pytest.raises(RequestTooLarge, match=f"{2 * len(data)} bytes together; {2 * len(data) - 1} are allowed"):
+        prepared(limited(settings, max_images_bytes=2 * len(data) - 1), data, data)
+
+
+def test_the_pixels_of_one_image(settings: Settings) -> None:
+    data = file_of(noise(50, 40))
+    prepared(limited(settings, max_image_pixels=2_000), data)
+    with pytest.raises(RequestTooLarge, match=r"images\[0\] has 2000 pixels; 1999 are allowed"):
+        prepared(limited(settings, max_image_pixels=1_999), data)
+
+
+def test_the_pixels_of_all_images_are_what_the_tokens_hold(settings: Settings) -> None:
+    # 320 tokens: 327,680 pixels.
+    narrow = limited(settings, max_length=320)
+    prepared(narrow, file_of(noise(640, 256)), file_of(noise(640, 256)))
+    with pytest.raises(RequestTooLarge, match="328320 pixels together; 327680 are allowed"):
+        prepared(narrow, file_of(noise(640, 256)), file_of(noise(640, 257)))
+
+
+def test_the_bytes_of_the_patches(settings: Settings) -> None:
+    data = file_of(noise(16, 16))
+    needed = 65_536 * 3
+    prepared(limited(settings, max_patches_bytes=needed), data)
+    with pytest.raises(RequestTooLarge, match=f"{needed} bytes; {needed - 1} are allowed"):
+        prepared(limited(settings, max_patches_bytes=needed - 1), data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        png_of_zeros(20_000, 20_000),
+        png_of_zeros(10_000, 10_000),
+        jpeg_of_size(65_535, 65_535),
+        webp_of_size(16_383, 16_383),
+        png_of_zeros(4_001, 4_000),
+    ],
+)
+def test_bombs_are_refused_by_their_headers(settings: Settings, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("preprocess.images.read_rgb", None)
+    with pytest.raises(RequestTooLarge, match="pixels; 16000000 are allowed"):
+        Images([data], RULES, settings)
+
+
+def test_the_largest_picture_is_read(settings: Settings) -> None:
+    patches, grids = prepared(settings, png_of_zeros(4_000, 4_000))
+    assert grids.tolist() == [[1, 250, 250]]
+    assert not patches.any()
+
+
+@pytest.mark.parametrize("index", [0, 2])
+@pytest.mark.parametrize("data", [b"", b"%PDF-1.7 secret", b"<svg>secret</svg>", file_of(noise(64, 64), "GIF")])
+def test_a_file_that_is_no_picture_is_named_by_its_index(settings: Settings, index: int, data: bytes) -> None:
+    files = [file_of(noise(32, 32))] * 3
+    files[index] = data
+    with pytest.raises(ValidationFailed) as caught:
+        Images(files, RULES, settings)
+    (issue,) = caught.value.detail
+    assert (issue["loc"], issue["type"]) == (["body", "images", index], "image_unreadable")
+    assert "secret" not in caught.value.to_json()
+
+
+def test_half_a_picture_is_named_by_its_index(settings: Settings) -> None:
+    whole = file_of(noise(256, 256), "JPEG")
+    images = Images([whole, whole[: len(whole) // 2]], RULES, settings)
+    with pytest.raises(ValidationFailed) as caught:
+        images.patches("faithful")
+    assert caught.value.detail[0]["loc"] == ["body", "images", 1]
+
+
+def test_a_picture_of_another_size_than_its_header_is_unreadable(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = Images([file_of(noise(64, 64))], RULES, settings)
+    monkeypatch.setattr("preprocess.images.read_rgb", lambda data, mode: noise(64, 65))
+    with pytest.raises(ValidationFailed):
+        images.patches("faithful")
+
+
+# The release's configuration
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"patch_size": 14}, "patch_size"),
+        ({"merge_size": 4}, "merge_size"),
+        ({"temporal_patch_size": 1}, "temporal_patch_size"),
+        ({"resample": 2}, "resample"),
+        ({"image_mean": [0.48, 0.45, 0.40]}, "image_mean"),
+        ({"image_std": [0.5, 0.5, 0.6]}, "image_std"),
+        ({"size": {"shortest_edge": "x", "longest_edge": 1}}, "processor_config"),
+        ({"size": {}}, "processor_config"),
+        ({"size": None}, "processor_config"),
+    ],
+)
+def test_a_release_with_other_rules_is_refused(tmp_path: Path, change: dict[str, Any], named: str) -> None:
+    config = json.loads((RELEASE / "processor_config.json").read_text("utf-8"))
+    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": config["image_processor"] | change}))
+    with pytest.raises(ProcessorError, match=named):
+        ImageRules.load(tmp_path)
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"image_processor": 5}'])
+def test_a_release_without_rules_is_refused(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "processor_config.json").write_text(content)
+    with pytest.raises(ProcessorError, match="processor_config"):
+        ImageRules.load(tmp_path)
+
+
+def test_the_bounds_are_the_releases(tmp_path: Path) -> None:
+    config = json.loads((RELEASE / "processor_config.json").read_text("utf-8"))
+    config["image_processor"]["size"] = {"shortest_edge": 1_024, "longest_edge": 65_536}
+    (tmp_path / "processor_config.json").write_text(json.dumps(config))
+    rules = ImageRules.load(tmp_path)
+    assert (rules.resized(33, 33), rules.resized(1_000, 1_000)) == ((32, 32), (256, 256))
