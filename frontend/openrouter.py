@@ -57,7 +57,8 @@ def to_systemone(body: dict[str, Any], names: Sequence[str]) -> Translation:
     if isinstance(body.get("state"), list):
         state = list(body["state"])
         places = [index for index, item in enumerate(state) if _is_image(item)]
-        request["images"] = [state[index].get("image_url") for index in places]
+        if places:
+            request["images"] = [state[index].get("image_url") for index in places]
         for k, index in enumerate(places, 1):
             state[index] = f"image {k}"
         request["state"] = state
@@ -105,21 +106,18 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         504: "The deadline passed.",
     }.items()
 }
-_IMAGE_EXAMPLE = {
-    "summary": "An image beside a text",
-    "value": {
-        "model": "cloudflare/clef-flash",
-        "state": [
-            "Photo from the parcel's delivery:",
-            {
-                "type": "image_url",
-                "image_url": {
-                    "url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNg"
-                    "YPgPAAEDAQAIicLsAAAAAElFTkSuQmCC"
-                },
-            },
-        ],
-        "questions": {"damaged": {"type": "noul", "instructions": "Is the parcel damaged?"}},
+_RED_SQUARE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR42mP8z4AdMDEMKQkAzUEBD7t4NqoAAAAASUVORK5C"
+    "YII="
+)
+EXAMPLES: dict[str, Any] = {
+    **REQUEST_EXAMPLES,
+    "image": {
+        "summary": "An image beside a text",
+        "value": {
+            "state": ["The light shows:", {"type": "image_url", "image_url": {"url": _RED_SQUARE}}],
+            "questions": {"stop": {"type": "noul", "instructions": "Should a driver stop?"}},
+        },
     },
 }
 
@@ -140,7 +138,7 @@ def router(decisions: Decisions, triton: Triton) -> APIRouter:
                 "content": {
                     "application/json": {
                         "schema": {"$ref": "#/components/schemas/Request"},
-                        "examples": REQUEST_EXAMPLES | {"image": _IMAGE_EXAMPLE},
+                        "examples": EXAMPLES,
                     }
                 },
             }
