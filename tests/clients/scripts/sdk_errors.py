@@ -68,7 +68,7 @@ with TypeSafeClient(base_url=FAULTY_URL, retry=ONCE) as client:
         ("overloaded", TypeSafeInternalServerError, 503, "overloaded_error"),
         ("late", TypeSafeInternalServerError, 504, "timeout_error"),
     ):
-        state = {"fault": fault, "times": 1}
+        state = {"fault": fault, "times": 1, "of": "errors"}
         error = meets(kind, status, error_type, lambda state=state: client.system_one(state, QUESTIONS))
         if fault == "limited":
             assert error.retry_after_ms == 250.0, error.retry_after_ms
