@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from httpx2 import HTTPError
-from huggingface_hub import HfApi, constants, get_cached_repo_tree, get_session, snapshot_download
+from huggingface_hub import HfApi, constants, get_cached_repo_tree, get_session
 from huggingface_hub.errors import (
     CachedRepoTreeNotFoundError,
     FileMetadataError,
@@ -26,6 +26,7 @@ from huggingface_hub.utils.tqdm import tqdm
 
 from launch.checksums import Checksum, Findings, check_files
 from launch.errors import LaunchError
+from launch.fetch import fetch, parts_of
 from launch.releases import RELEASES, KnownRelease
 
 REVISION_FILE = ".revision"
@@ -36,10 +37,10 @@ CONNECT_TIMEOUT_S = 10
 def download(name: str, folder: Path, say: Callable[[str], None]) -> None:
     """Brings the release `name` into `folder`, or verifies that it is there. Raises LaunchError.
 
-    What is there and right stays; a download that was interrupted goes on where it was.
+    What is there and right stays; a download that was interrupted goes on where it was, also within a file.
     """
     if name not in RELEASES:
-        raise LaunchError(f"There is no release {name!r}; there are {' and '.join(RELEASES)}.")
+        raise LaunchError(f"There is no release {name!r}; there are {', '.join(RELEASES)}.")
     release = RELEASES[name]
     listing = _cached_listing(release, folder)
     findings = _verify(release, listing, folder) if folder.is_dir() else _nothing_there(release)
@@ -55,7 +56,7 @@ def download(name: str, folder: Path, say: Callable[[str], None]) -> None:
             listing = listing or _listing(release)
             _check_space(folder, listing)
             say(f"downloading {release.repository} at {release.revision[:12]} to {folder}")
-            snapshot_download(release.repository, revision=release.revision, local_dir=folder)
+            fetch(release, folder, listing)
         findings = _verify(release, listing, folder)
     if not findings.complete:
         _remove(folder, findings.wrong)
@@ -110,7 +111,7 @@ def _remove(folder: Path, names: tuple[str, ...]) -> None:
 def _check_space(folder: Path, listing: list[RepoFile]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     wanted = sum(file.size for file in listing if not (folder / file.path).is_file())
-    begun = sum(path.stat().st_size for path in (folder / ".cache/huggingface/download").glob("**/*.incomplete"))
+    begun = sum(part.stat().st_size for part in parts_of(folder))
     free = shutil.disk_usage(folder).free
     if free < wanted - begun:
         raise LaunchError(

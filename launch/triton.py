@@ -39,10 +39,10 @@ class TritonPorts:
 
 @dataclass(frozen=True)
 class TritonServer:
-    """A server program, its backends where they are not in the program's own default place, and its libraries."""
+    """A server program, the folder of its backends, and those of the libraries that it needs."""
 
     program: Path
-    backends: Path | None
+    backends: Path
     libraries: tuple[Path, ...]
 
     @classmethod
@@ -86,19 +86,18 @@ class TritonServer:
         libraries = Path(str(wheel.locate_file("nvidia_pytriton.libs")))
         return cls(server / "bin" / "tritonserver", backends, (library, libraries))
 
-    def command(
-        self, repository: Path, ports: TritonPorts, shm_prefix: str, exit_timeout_s: int = 30, gpu: bool | None = None
-    ) -> list[str]:
+    def command(self, repository: Path, ports: TritonPorts, shm_prefix: str, exit_timeout_s: int = 30) -> list[str]:
         """The command line for one model repository; `shm_prefix` begins the names of its shared-memory regions.
 
-        `gpu` None looks for an NVIDIA device. Triton listens on the loopback address alone.
+        Triton listens on the loopback address alone.
         """
-        has_gpu = Path("/dev/nvidiactl").exists() if gpu is None else gpu
+        has_gpu = Path("/dev/nvidiactl").exists()
         options = {
             "model-repository": repository,
             "model-control-mode": "none",
             "strict-readiness": "true",
             "disable-auto-complete-config": None,
+            "backend-directory": self.backends,
             "backend-config": f"python,shm-region-prefix-name={shm_prefix}",
             "http-address": "127.0.0.1",
             "http-port": ports.http,
@@ -110,8 +109,6 @@ class TritonServer:
             "exit-timeout-secs": exit_timeout_s,
             "log-format": "ISO8601",
         }
-        if self.backends is not None:
-            options["backend-directory"] = self.backends
         return [str(self.program), *(f"--{k}" if v is None else f"--{k}={v}" for k, v in options.items())]
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
