@@ -216,6 +216,7 @@ MULTIPART_REQUEST: dict[str, Any] = {
         "description": "The request, and the files of its images. Each file is named by the `part` of one asset.",
         "properties": {"request": {"$ref": "#/components/schemas/Request"}},
         "required": ["request"],
+        "propertyNames": {"minLength": 1},
         "additionalProperties": {"type": "string", "format": "binary"},
     },
     "encoding": {"request": {"contentType": "application/json"}},

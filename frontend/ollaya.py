@@ -86,7 +86,8 @@ def served_name(value: Any, names: Sequence[str]) -> str:
 
 def to_systemone(body: dict[str, Any], names: Sequence[str]) -> Translation:
     """The request for a server that answers to `names`. Raises ValidationFailed and ModelNotFound."""
-    if body.get("stream") is True:
+    stream = body.get("stream")
+    if stream is not None and stream is not False:
         raise ValidationFailed.at(["body", "stream"], "A decision is not streamed", "stream_unsupported")
     name = served_name(body.get("model"), names)
     if all(body.get(field) is None for field in ("state", "questions", "x_preset")):

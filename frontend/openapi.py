@@ -59,6 +59,10 @@ def request_schemas() -> dict[str, Any]:
     """
     request = Request.model_json_schema(ref_template=_REF)
     schemas: dict[str, Any] = {**request.pop("$defs"), "Request": request, "Asset": Asset.model_json_schema()}
+    # Either of the two holds the file.
+    schemas["Asset"]["anyOf"] = [
+        {"required": [name], "properties": {name: {"type": "string"}}} for name in ("data_base64", "part")
+    ]
     request["description"] = "One state and the questions about it. Fields that are not named here are ignored."
     request["required"] = ["state"]
     request["anyOf"] = [{"required": ["questions"]}, {"required": ["x_preset"], "properties": {"x_preset": _PRESET}}]

@@ -83,7 +83,7 @@ def _image(value: Any) -> Any:
 
 
 def _no_videos(value: Any) -> Any:
-    if value:
+    if value is not None and value != []:
         raise PydanticCustomError("videos_unsupported", "This server reads no videos: send their frames as images")
     return value
 

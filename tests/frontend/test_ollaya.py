@@ -164,6 +164,7 @@ async def test_a_load_finds_the_model_there(client: httpx.AsyncClient, triton: F
         ({**NOUL, "model": "laya:en"}, 404, "MODEL_NOT_FOUND", 'model "laya:en" not found, try pulling it first'),
         ({"model": "laya"}, 404, "MODEL_NOT_FOUND", 'model "laya" not found, try pulling it first'),
         ({**NOUL, "stream": True}, 422, "INVALID_REQUEST", "stream: A decision is not streamed"),
+        ({**NOUL, "stream": 0}, 422, "INVALID_REQUEST", "stream: A decision is not streamed"),
         ({**NOUL, "questions": {}}, 422, "INVALID_REQUEST", "questions: Input should not be empty"),
         ({**NOUL, "model": 5}, 422, "INVALID_REQUEST", "model: Input should be a valid string"),
         ({"state": "s"}, 422, "INVALID_REQUEST", "questions: Field required"),

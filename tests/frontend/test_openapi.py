@@ -35,7 +35,17 @@ async def test_is_an_openapi_document(document: dict[str, Any]) -> None:
         "/healthz",
         "/v1/models",
         "/v1/systemone",
+        "/v1/systemone/batch",
         "/api/v1/systemone",
+        "/v1/decisions",
+        "/api/alpha/decisions",
+        "/client/v4/accounts/{account}/ai/run/@cf/cloudflare/{model}",
+        "/api/decide",
+        "/api/show",
+        "/api/tags",
+        "/api/ps",
+        "/api/version",
+        "/api/presets",
     }
 
 
@@ -66,6 +76,12 @@ REFUSED: list[Any] = [
     {"state": 1, "questions": {"q": {"type": "noul"}}, "images": [5]},
     {"state": 1, "questions": {"q": {"type": "noul"}}, "images": [{"url": None}]},
     {"state": 1, "questions": {"q": {"type": "noul"}}, "videos": [["x"]]},
+    {"state": 1, "questions": {"q": {"type": "noul"}}, "videos": {}},
+    {"state": 1, "questions": {"q": {"type": "noul"}}, "assets": {}},
+    {"state": 1, "questions": {"q": {"type": "noul"}}, "assets": ["x"]},
+    {"state": "<a>", "questions": {"q": {"type": "noul"}}, "assets": {"<a>": {"type": "image"}}},
+    {"state": "<a>", "questions": {"q": {"type": "noul"}}, "assets": {"<a>": {"type": "video", "data_base64": "AA=="}}},
+    {"state": "<a>", "questions": {"q": {"type": "noul"}}, "assets": {"<a>": {"format": "gif", "data_base64": "AA=="}}},
     {"state": 1, "questions": {"q": {"type": "noul"}}, "x_truncate": "yes"},
     {"state": 1, "questions": {"q": {"type": "noul"}}, "model": 5},
 ]

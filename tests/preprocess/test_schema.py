@@ -309,7 +309,7 @@ def test_images_have_to_leave_room_in_the_tokens(settings: Settings) -> None:
         read(narrow, images=["AA=="] * 3)
 
 
-@pytest.mark.parametrize("videos", [[["AA=="]], "x", {"a": 1}, 5])
+@pytest.mark.parametrize("videos", [[["AA=="]], "x", {"a": 1}, 5, {}, "", False, 0])
 def test_videos_are_refused_by_name(settings: Settings, videos: Any) -> None:
     assert places(settings, videos=videos) == [["body", "videos"]]
     assert read(settings, videos=[]).state == read(settings, videos=None).state == "x"
