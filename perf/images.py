@@ -1,0 +1,105 @@
+"""Our images beside transformers' Pillow image processor: `python -m perf.images [--release DIR]`.
+
+Pictures of about one megapixel, one that needs no resize and one that does; from decoded pixels to patches, and from
+the bytes of a PNG and of a JPEG. Patches are compared before anything is timed. Ours are one frame of bytes, where
+transformers makes floats and both frames: that is the design, and a part of the difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from perf.encoder import GOLDEN
+from perf.side_by_side import milliseconds, table
+from preprocess.images import PATCH_BYTES, ImageRules, Images, cut, grid
+from preprocess.settings import Settings
+
+SIZES = ((1_024, 1_024), (1_200, 850))
+FORMATS: dict[str, dict[str, Any]] = {"PNG": {}, "JPEG": {"quality": 90}}
+
+
+def picture(width: int, height: int) -> Image.Image:
+    """Smooth colours with a little noise, which compresses as photographs do."""
+    across, down = np.meshgrid(np.linspace(0, 6, width), np.linspace(0, 6, height))
+    smooth = np.stack([np.sin(across + k) * np.cos(down * (k + 1)) for k in range(3)], axis=2) * 100 + 128
+    noise = np.random.default_rng(0).normal(0, 3, smooth.shape)
+    return Image.fromarray(np.clip(smooth + noise, 0, 255).astype(np.uint8))
+
+
+class Processors:
+    """Both processors on one release."""
+
+    def __init__(self, release: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+            self._theirs: Any = Qwen2VLImageProcessorPil.from_pretrained(release)
+        self._rules = ImageRules.load(release)
+        self._settings = Settings(release=release)
+
+    def from_pixels(self, image: Image.Image) -> dict[str, Callable[[], Any]]:
+        """Ways from a decoded picture to patches."""
+        size = self._rules.resized(*image.size)
+
+        def ours() -> Any:
+            out = np.empty((int(np.prod(grid(*size))), PATCH_BYTES), dtype=np.uint8)
+            cut(image if size == image.size else image.resize(size, Image.Resampling.BICUBIC), out)
+            return out
+
+        return self._checked(ours, lambda: self._theirs(images=[image], return_tensors="np")["pixel_values"])
+
+    def from_bytes(self, data: bytes) -> dict[str, Callable[[], Any]]:
+        """Ways from a file to patches."""
+
+        def theirs() -> Any:
+            image = Image.open(BytesIO(data)).convert("RGB")
+            return self._theirs(images=[image], return_tensors="np")["pixel_values"]
+
+        return self._checked(lambda: Images([data], self._rules, self._settings).patches("faithful")[0], theirs)
+
+    @staticmethod
+    def _checked(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
+        expected = np.rint(theirs() * 127.5 + 127.5).astype(np.uint8).reshape(-1, 3, 2, PATCH_BYTES // 3)
+        if not (ours().reshape(-1, 3, 1, PATCH_BYTES // 3) == expected).all():
+            raise SystemExit("The processors disagree: nothing was timed.")
+        return {"ours": ours, "transformers": theirs}
+
+
+def measure(release: Path) -> list[dict[str, Any]]:
+    """One row a picture and a start: its milliseconds by each processor."""
+    processors = Processors(release)
+    rows = []
+    for width, height in SIZES:
+        image = picture(width, height)
+        ways = {"pixels": processors.from_pixels(image)}
+        for kind, options in FORMATS.items():
+            buffer = BytesIO()
+            image.save(buffer, kind, **options)
+            ways[kind] = processors.from_bytes(buffer.getvalue())
+        rows += [{"size": f"{width} x {height}", "from": start, **milliseconds(way)} for start, way in ways.items()]
+    return rows
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    """The measurement as a Markdown table."""
+    cells = [(r["size"], r["from"], r["transformers"], r["ours"], r["transformers"] / r["ours"]) for r in rows]
+    return table(("picture", "from", "transformers, ms", "ours, ms", "times faster"), cells)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--release", type=Path, default=GOLDEN / "release")
+    print(report(measure(parser.parse_args().release)))
+
+
+if __name__ == "__main__":
+    main()
