@@ -1,7 +1,7 @@
 """The head's attentions over ragged records.
 
-Axes: B records, L tokens, T tokens of all records, N queries of all records, M queries of the largest record,
-W width, A heads, D = W / A.
+Axes: B records, L tokens of the longest, N queries of all records, M queries of the largest record, W width, A heads,
+D = W / A.
 
 Queries are few and memory rows are many, so cross attention has two ways to the same result. *Projected* makes keys
 and values of every memory row. *Folded* makes none: the key projection is applied to the queries, which then meet the
@@ -31,22 +31,16 @@ class Linear:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Memory:
-    """What queries attend to: T rows of width W, and the same rows padded."""
+    """What the queries of each record attend to."""
 
-    rows: Tensor  # [T, W]
-    grid: Tensor  # [B, L, W], zero on padding
-    bias: Tensor | None  # [B, L], -inf on padding
-    tokens: Ragged
-
-    @classmethod
-    def of(cls, rows: Tensor, tokens: Ragged) -> Memory:
-        return cls(rows, tokens.pad(rows), tokens.bias(rows.dtype, rows.device), tokens)
+    grid: Tensor  # [B, L, W]
+    bias: Tensor | None  # [B, L]: 0 on tokens, -inf on padding; None without padding
 
 
-def folding_pays(queries: Ragged, tokens: Ragged, width: int, heads: int) -> bool:
-    """Whether folded cross attention takes fewer multiplications than projected."""
-    pairs = queries.groups * queries.most * tokens.most
-    return queries.rows * width + heads * pairs < tokens.rows * width + pairs
+def folding_pays(queries: Ragged, length: int, width: int, heads: int) -> bool:
+    """Whether folded cross attention takes fewer multiplications than projected over `length` memory rows a record."""
+    pairs = queries.groups * queries.most * length
+    return queries.rows * width + heads * pairs < queries.groups * length * width + pairs
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -80,7 +74,7 @@ class CrossAttention:
 
     def __call__(self, rows: Tensor, queries: Ragged, memory: Memory) -> Tensor:
         """[N, W] → [N, W]"""
-        if folding_pays(queries, memory.tokens, rows.shape[1], self.heads):
+        if folding_pays(queries, memory.grid.shape[1], rows.shape[1], self.heads):
             return self.folded(rows, queries, memory)
         return self.projected(rows, queries, memory)
 
@@ -97,8 +91,8 @@ class CrossAttention:
 
     def projected(self, rows: Tensor, queries: Ragged, memory: Memory) -> Tensor:
         query = _heads(queries.pad(self.query(rows)), self.heads)
-        keys = _heads(memory.tokens.pad(F.linear(memory.rows, self.keys)), self.heads)
-        values = _heads(memory.tokens.pad(F.linear(memory.rows, self.values)), self.heads)
+        keys = _heads(F.linear(memory.grid, self.keys), self.heads)
+        values = _heads(F.linear(memory.grid, self.values), self.heads)
         mask = None if memory.bias is None else memory.bias[:, None, None]
         mixed = F.scaled_dot_product_attention(query, keys, values, mask, scale=1.0)  # [B, A, M, D]
         return self.out(queries.unpad(mixed.transpose(1, 2).flatten(2)))

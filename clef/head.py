@@ -18,20 +18,11 @@ from torch import Tensor
 from clef.attention import CrossAttention, Linear, Memory, SelfAttention
 from clef.head_weights import load_head_weights
 from clef.layout import Layout
+from clef.norm import EPSILON, HiddenNorm, Norm
 from clef.ragged import Ragged
 from clef.release import HEAD_WEIGHTS, HeadConfig, Release
 
-EPSILON = 1e-5
 LARGEST_SCALE = math.log(100.0)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Norm:
-    weight: Tensor
-    bias: Tensor
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        return F.layer_norm(rows, self.weight.shape, self.weight, self.bias, EPSILON)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,8 +106,7 @@ class JointHead:
             )
 
         self.width = config.width
-        self.hidden_norm = norm("hidden_norm")
-        self.memory = linear("memory_projection")
+        self.hidden = HiddenNorm(norm("hidden_norm"), linear("memory_projection").weight)
         self.question = linear("question_projection")
         self.global_ = linear("global_projection")
         self.option_question = linear("option_question_projection")
@@ -142,25 +132,25 @@ class JointHead:
 
         hidden: [B, L, H] of the trunk, right-padded; vocabulary: [V, H], the rows of the trunk's lm_head.
         """
-        hidden = self.hidden_norm(layout.tokens.unpad(hidden).to(self.types.dtype))  # [T, H]
+        memory, means = self.hidden(hidden.to(self.types.dtype), layout.spans)  # [B, L, W], [Q + O + B, H]
         questions, contexts, last = torch.split(
-            _means(hidden, layout.spans), [layout.questions.rows, layout.options.rows, layout.tokens.groups]
+            means, [layout.questions.rows, layout.options.rows, layout.tokens.groups]
         )  # [Q, H], [O, H], [B, H]
-        lexical = _means(vocabulary, layout.lexical).to(hidden.dtype)  # [O, H]
-        memory = self.memory(hidden)  # [T, W]
+        ids, offsets = layout.lexical
+        lexical = F.embedding_bag(ids, vocabulary, offsets, mode="mean", include_last_offset=True).to(means.dtype)
 
         options = self.option_context(contexts) + self.option_lexical(lexical)  # [O, W]
         options = options + self.option_question(questions)[layout.option_question]
-        normalised = Memory.of(F.layer_norm(memory, (self.width,), eps=EPSILON), layout.tokens)
+        padding = layout.tokens.bias(memory.dtype, memory.device)
+        normalised = Memory(F.layer_norm(memory, (self.width,), eps=EPSILON), padding)
         for evidence in self.evidence_layers:
             options = evidence(options, layout.options, normalised)
 
         base = self.question(questions)  # [Q, W]
         fields = base + self.summary_norm(self._summaries(options, base, layout))
         fields = fields + self.global_(last)[layout.question_record] + self.types[layout.question_types]
-        read = Memory.of(memory, layout.tokens)
         for layer in self.field_layers:
-            fields = layer(fields, layout.questions, read)
+            fields = layer(fields, layout.questions, Memory(memory, padding))
 
         anchors = F.normalize(questions + last[layout.question_record], dim=-1)  # [Q, H]
         prior = (F.normalize(lexical, dim=-1) * anchors[layout.option_question]).sum(-1)  # [O]
@@ -182,9 +172,3 @@ class JointHead:
         features = torch.cat([fields, options, fields * options, (fields - options).abs()], dim=-1)
         cosine = F.cosine_similarity(fields, options, dim=-1)
         return self.joint_scale * cosine + self.scorer(features).squeeze(-1)
-
-
-def _means(table: Tensor, bags: tuple[Tensor, Tensor]) -> Tensor:
-    """The mean of each bag's rows of a table [·, H]: [bags, H]"""
-    rows, offsets = bags
-    return F.embedding_bag(rows, table, offsets, mode="mean", include_last_offset=True)

@@ -24,7 +24,7 @@ class Layout:
     questions: Ragged  # Q in B
     options: Ragged  # O in B
     choices: Ragged  # O in Q
-    spans: tuple[Tensor, Tensor]  # bags over the T tokens: Q question spans, O option spans, B last tokens
+    spans: tuple[Tensor, Tensor]  # bags over the padded tokens: Q question spans, O option spans, B last tokens
     lexical: tuple[Tensor, Tensor]  # bags over the vocabulary: the token ids of O option spans
     option_offsets: Tensor  # [Q + 1] into the O options
     option_question: Tensor  # [O]
@@ -40,7 +40,7 @@ class Layout:
         choices = np.concatenate([record.option_counts for record in records])
         token_ids = np.concatenate([record.input_ids for record in records])
 
-        starts = offsets(lengths)[:-1]
+        starts = np.arange(len(records)) * lengths.max()
         question_spans = np.concatenate([record.question_spans for record in records])
         option_spans = np.concatenate([record.option_spans for record in records])
         question_starts = question_spans[:, 0] + np.repeat(starts, questions)
@@ -56,7 +56,7 @@ class Layout:
                 *(Ragged.slots_of(counts) for counts in groupings),
                 ranges(span_starts, span_lengths),
                 offsets(span_lengths),
-                token_ids[ranges(option_starts, option_lengths)],
+                token_ids[ranges(option_spans[:, 0] + np.repeat(offsets(lengths)[:-1], options), option_lengths)],
                 offsets(option_lengths),
                 offsets(choices),
                 np.repeat(np.arange(len(choices)), choices),

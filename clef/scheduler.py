@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clef.batch import Record
-from clef.errors import Cancelled, ClefError, ComputeFailed, DeadlinePassed, DeviceLost, Unavailable
+from clef.errors import Cancelled, ClefError, ComputeFailed, DeadlinePassed, DeviceLost, InvalidRecord, Unavailable
 from clef.planner import Limits, Waiting, next_batch
 from clef.settings import ModelSettings
 
@@ -124,6 +124,8 @@ class Scheduler:
         """Queue the job; returns at once."""
         progress = _Progress(job, time.monotonic())
         try:
+            if not job.records:
+                raise InvalidRecord("a job needs a record")
             for record in job.records:
                 self._model.check(record)
         except ClefError as error:

@@ -1,0 +1,61 @@
+"""LayerNorm, and the one over the trunk's rows, whose result is never made.
+
+Axes: B records, L tokens, S spans, H hidden, W width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+EPSILON = 1e-5
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Norm:
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return F.layer_norm(rows, self.weight.shape, self.weight, self.bias, EPSILON)
+
+
+class HiddenNorm:
+    """LayerNorm of every hidden row, of which only a projection and the means of some spans are wanted.
+
+    Normalised rows would be the head's largest tensor by far and cost as much as half of its layers to write. So the
+    projection takes the rows as they are, with the norm's scale and the subtraction of the row's mean in its weights,
+    and only the division by the deviation is left to its results.
+    """
+
+    def __init__(self, norm: Norm, projection: Tensor) -> None:
+        """projection: [W, H]"""
+        scaled = projection * norm.weight
+        self._norm = norm
+        self._centred = scaled - scaled.mean(1, keepdim=True)  # [W, H]
+        self._shift = projection @ norm.bias  # [W]
+
+    def __call__(self, hidden: Tensor, spans: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Projections [B, L, W] of all rows of `hidden` [B, L, H] and the means [S, H] of its normalised spans.
+
+        spans: numbers of rows of the flattened [B, L] grid, and where each span begins among them, [S + 1].
+        """
+        rows, offsets = spans
+        mean = hidden.mean(-1)
+        variance = torch.linalg.vector_norm(hidden, dim=-1).square() / hidden.shape[-1] - mean.square()
+        scale = (variance.clamp(min=0) + EPSILON).rsqrt()  # [B, L]
+        projected = F.linear(hidden, self._centred).mul_(scale.unsqueeze(-1)).add_(self._shift)
+        sums = F.embedding_bag(
+            rows,
+            hidden.flatten(0, 1),
+            offsets,
+            mode="sum",
+            per_sample_weights=scale.flatten()[rows],
+            include_last_offset=True,
+        )
+        means = sums / offsets.diff().unsqueeze(-1)
+        centred = means - means.mean(-1, keepdim=True)
+        return projected, centred * self._norm.weight + self._norm.bias
