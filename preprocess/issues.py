@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 # Where pydantic's own words repeat the value or speak of Python.
 _MESSAGES = {
-    "union_tag_invalid": "Question type should be 'noul', 'choice' or 'score': this model has no boxes, nor any other",
+    "union_tag_invalid": "Question type should be 'noul', 'choice' or 'score': this model has no boxes",
     "union_tag_not_found": "Question type is missing: 'noul', 'choice' or 'score'",
     "model_attributes_type": "Input should be an object",
     "model_type": "Input should be an object",
