@@ -17,7 +17,7 @@ from clef.settings import ModelSettings
 from launch.dev_release import MARKER, write_dev_release
 from launch.dev_tokenizer import ADDED_TOKENS, SPECIAL_TOKENS, train_tokenizer
 from launch.errors import LaunchError
-from launch.example import REQUEST
+from launch.example import BODY
 from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings
 from tests.golden_cases import RELEASE as GOLDEN
@@ -138,7 +138,7 @@ def test_every_part_of_a_request_moves_the_scores(release: Path) -> None:
     model = ClefModel.load(ModelSettings(release=release), "cpu")
 
     def scores(state: str) -> np.ndarray:
-        body = json.dumps(REQUEST | {"state": state}).encode()
+        body = json.dumps(json.loads(BODY) | {"state": state}).encode()
         return model.score(split_records(encode(body, None, {})))[0]
 
     plain = scores("It began well. " + "Nothing happened. " * 20)
