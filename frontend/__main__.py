@@ -41,16 +41,17 @@ def server(settings: Settings) -> uvicorn.Server:
 def main() -> int:
     try:
         settings = read_settings()
+        configure()
+        serving = server(settings)
     except SettingsError as error:
         print(f"The frontend cannot start: {error}", file=sys.stderr)
         return 2
-    configure()
     logging.getLogger(__name__).info(
         "serving", extra={"fields": {"host": settings.host, "port": settings.port, "triton": settings.triton_url}}
     )
     for stop in (signal.SIGTERM, signal.SIGINT):
         signal.signal(stop, _exit)
-    server(settings).run()
+    serving.run()
     return 0
 
 

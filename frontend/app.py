@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
@@ -11,6 +11,7 @@ from frontend import (
     batch,
     errors,
     health,
+    metrics,
     models,
     ollaya,
     openai_decisions,
@@ -19,25 +20,42 @@ from frontend import (
     systemone,
     workers_ai,
 )
+from frontend.accounting import Accounting
 from frontend.context import RequestContext
 from frontend.decisions import Decisions
 from frontend.envelopes import render_for
 from frontend.health import Heartbeat
+from frontend.keyring import KeyRing
 from frontend.lingering import LingeringClose
+from frontend.metrics import Metrics
 from frontend.openapi import document
-from frontend.settings import Settings
+from frontend.rates import Rates
+from frontend.settings import Settings, SettingsError
 from frontend.triton import Triton
+from frontend.usage import UsageLog
 
 DESCRIPTION = "Decisions by Cloudflare's Clef models on Triton Inference Server, in the SystemOne contract."
 
 
 def create_app(settings: Settings, triton: Triton) -> FastAPI:
-    """The app; its lifespan opens `triton`, runs the heartbeat, and closes both."""
+    """The app; its lifespan opens `triton`, runs the heartbeat and the usage log, and closes them all.
+
+    Raises SettingsError for a key file that cannot be read and for URLs that name nothing.
+    """
+    counters = Metrics()
+    with _naming("SYSTEMONE_KEYS"):
+        keys = KeyRing(settings.keys)
+    with _naming("SYSTEMONE_RATE_STORAGE"):
+        rates = Rates(settings.rate_storage, settings.rate_timeout_ms / 1000, counters)
+    with _naming("SYSTEMONE_USAGE_URL"):
+        usage = UsageLog(settings.usage_url, counters)
+    accounting = Accounting(counters, usage)
     heartbeat = Heartbeat(settings, triton)
-    decisions = Decisions(settings, triton, heartbeat)
+    decisions = Decisions(settings, triton, heartbeat, keys, rates, accounting)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        usage.start()
         await triton.start()
         beating = asyncio.create_task(heartbeat.run())
         try:
@@ -46,6 +64,8 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
             beating.cancel()
             await asyncio.wait([beating])
             await triton.close()
+            await rates.close()
+            await usage.close()
 
     app = FastAPI(
         title="clef-triton",
@@ -65,11 +85,21 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
     app.include_router(presets.router())
     app.include_router(models.router(settings, triton))
     app.include_router(health.router(settings, triton, heartbeat))
+    app.include_router(metrics.router(counters))
     app.add_api_route("/", _index, response_class=PlainTextResponse, tags=["Service"], summary="Where to look")
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     app.add_middleware(LingeringClose)
-    app.add_middleware(RequestContext, render_for=render_for)  # the outermost: it sees every answer
+    # The outermost: it sees every answer.
+    app.add_middleware(RequestContext, render_for=render_for, finished=accounting.finished)
     return app
+
+
+@contextlib.contextmanager
+def _naming(variable: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{variable}: {error}") from None
 
 
 async def _index() -> PlainTextResponse:

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from frontend.decisions import EARLY_BYTES, Decisions
-from frontend.documents import BATCH_EXAMPLE, ERRORS, BatchAnswer, BatchError
+from frontend.documents import BATCH_EXAMPLE, ERRORS, BatchAnswer, BatchError, ErrorBody
 from frontend.errors import internal_error
 from frontend.settings import Settings
 from frontend.triton import Decision
@@ -86,16 +86,18 @@ class Batches:
             return split(body, self._settings.batch_max_items)
         return await asyncio.to_thread(split, body, self._settings.batch_max_items)
 
-    async def decide(self, items: list[bytes], request_id: str) -> list[Decision | ServiceError]:
-        """What came of each item, in order."""
+    async def decide(self, items: list[bytes], request: Request) -> list[Decision | ServiceError]:
+        """What came of each item, in order. Raises PermissionDenied, RateLimited, before any is asked."""
+        await self._decisions.count(request, len(items))
+        request_id = request.state.request_id
         deadline = time.time() + self._settings.request_timeout_ms / 1000
         places = asyncio.Semaphore(self._settings.batch_concurrency)
 
         async def decided(item: bytes, item_id: str) -> Decision | ServiceError:
             try:
                 async with places:
-                    with self._decisions.admitted():
-                        return await self._decisions.decide(item, request_id=item_id, deadline=deadline)
+                    with self._decisions.place():
+                        return await self._decisions.decide(item, request, request_id=item_id, deadline=deadline)
             except InternalError:
                 return internal_error(item_id)
             except ServiceError as error:
@@ -120,9 +122,10 @@ def router(settings: Settings, decisions: Decisions) -> APIRouter:
 
     @routes.post("/v1/systemone/batch", summary="Decide several requests", **_document(settings))
     async def batch(request: Request) -> Response:
-        with decisions.admitted():
+        # Each item is a decision, and how many there are is not known yet.
+        async with decisions.admitted(request, "batch", decisions=0):
             items = await batches.read(request)
-            outcomes = await batches.decide(items, request.state.request_id)
+            outcomes = await batches.decide(items, request)
         headers = _headers(request, [outcome for outcome in outcomes if isinstance(outcome, Decision)], len(items))
         content = b"[" + b",".join(map(rendered, outcomes)) + b"]"
         return Response(content, headers=headers, media_type="application/json")
@@ -134,7 +137,6 @@ def _headers(request: Request, decided: list[Decision], items: int) -> dict[str,
     request.state.log.update(items=items, failed=items - len(decided))
     headers = {"server-timing": f"total;dur={(time.perf_counter() - request.state.started) * 1000:.3f}"}
     if decided:
-        request.state.log.update(model=decided[0].model.name)
         headers["x-model-revision"] = decided[0].model.revision
     return headers
 
@@ -149,6 +151,10 @@ def _document(settings: Settings) -> dict[str, Any]:
     content = {"application/json": {"schema": schema, "example": BATCH_EXAMPLE}}
     return {
         "response_model": list[BatchAnswer | BatchError],
-        "responses": {200: {"description": "Every item's answer or error, in the items' order."}, **ERRORS},
+        "responses": {
+            200: {"description": "Every item's answer or error, in the items' order."},
+            403: {"model": ErrorBody, "description": "More items than the caller's rate ever has room for."},
+            **ERRORS,
+        },
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }

@@ -4,7 +4,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -15,18 +15,24 @@ from frontend.errors import Render, internal_error
 _log = logging.getLogger("frontend.access")
 _errors = logging.getLogger("frontend.errors")
 
+CLIENT_GONE = 499  # nginx's word for a client that left before its answer
+
 _ID_HEADERS = (b"x-request-id", b"x-typesafe-request-id")
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 
 class RequestContext:
-    """Sets `request.state`: `request_id`, `started` (of `time.perf_counter`), `log` (fields of the access line), and
-    `render`, the envelope of the path's errors.
+    """Sets `request.state`: `request_id`, `started` (of `time.perf_counter`), `log` (fields of the access line),
+    `render` (the envelope of the path's errors), and `caller`, None until somebody asks. At the end `finished` is told
+    the fields.
     """
 
-    def __init__(self, app: ASGIApp, render_for: Callable[[str], Render]) -> None:
+    def __init__(
+        self, app: ASGIApp, render_for: Callable[[str], Render], finished: Callable[[Mapping[str, Any]], None]
+    ) -> None:
         self.app = app
         self._render_for = render_for
+        self._finished = finished
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -36,8 +42,14 @@ class RequestContext:
         fields: dict[str, Any] = {"request_id": request_id, "method": scope["method"], "route": None, "status": None}
         started = time.perf_counter()
         # A dict of its own: a server may share one between requests.
-        known = {"request_id": request_id, "started": started, "log": fields, "render": self._render_for(scope["path"])}
-        state = scope["state"] = {**scope.get("state", {}), **known}
+        state = scope["state"] = {
+            **scope.get("state", {}),
+            "request_id": request_id,
+            "started": started,
+            "log": fields,
+            "render": self._render_for(scope["path"]),
+            "caller": None,
+        }
         id_headers = [(name, request_id.encode()) for name in _ID_HEADERS]
 
         async def send_with_ids(message: Message) -> None:
@@ -49,7 +61,7 @@ class RequestContext:
         try:
             await self.app(scope, receive, send_with_ids)
         except ClientDisconnect:
-            fields["status"] = 499  # nginx's word for a client that left before its answer
+            fields["status"] = CLIENT_GONE
         except Exception:
             _errors.exception("request failed", extra={"fields": {"request_id": request_id}})
             if fields["status"] is not None:
@@ -60,6 +72,7 @@ class RequestContext:
             fields["route"] = getattr(scope.get("route"), "path", None)
             fields["ms"] = round((time.perf_counter() - started) * 1000, 3)
             _log.info("request", extra={"fields": fields})
+            self._finished(fields)
 
 
 def _request_id(scope: Scope) -> str:

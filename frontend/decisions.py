@@ -1,20 +1,24 @@
-"""What every dialect does once it has a SystemOne body: admit it, refuse it early, ask Triton within a deadline."""
+"""What every dialect does with a request: admit its caller, refuse it early, ask Triton within a deadline."""
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
 
+from frontend.accounting import Accounting
 from frontend.body import read_body
 from frontend.health import Heartbeat
+from frontend.keyring import KeyRing
 from frontend.kserve import Parameter
 from frontend.model_info import ModelInfo
 from frontend.multipart import boundary_of, unpack
+from frontend.rates import Rates
 from frontend.settings import Settings
+from frontend.tiers import Caller, Tier
 from frontend.triton import Decision, Triton
 from preprocess.errors import Overloaded, ServiceError
 from preprocess.schema import parse_request
@@ -27,27 +31,61 @@ EARLY_BYTES = 64 * 1024
 class Decisions:
     """One a process. Knows nothing of routes or envelopes."""
 
-    def __init__(self, settings: Settings, triton: Triton, heartbeat: Heartbeat) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        triton: Triton,
+        heartbeat: Heartbeat,
+        keys: KeyRing,
+        rates: Rates,
+        accounting: Accounting,
+    ) -> None:
         self._settings = settings
         self._triton = triton
         self._heartbeat = heartbeat
+        self._keys = keys
+        self._rates = rates
+        self._accounting = accounting
         self._in_flight = 0
-        self._known: tuple[ModelInfo, RequestSettings] | None = None
+        self._known: tuple[ModelInfo, dict[Tier, RequestSettings]] | None = None
+
+    @asynccontextmanager
+    async def admitted(self, request: Request, dialect: str, decisions: int = 1) -> AsyncIterator[None]:
+        """Know the caller, hold a place, and count `decisions` to the caller's rate, all before the body is read.
+
+        Sets `request.state.caller`; `dialect` is the metrics' and the usage log's word for the route. Raises
+        AuthenticationFailed, Overloaded, PermissionDenied, RateLimited.
+        """
+        log = request.state.log
+        log["dialect"] = dialect
+        address = request.client.host if request.client else None
+        caller = self._keys.authenticate(request.headers.get("authorization"), address)
+        request.state.caller = caller
+        log["key"] = caller.key_name
+        with self.place():
+            if decisions:
+                await self.count(request, decisions)
+            yield
+
+    async def count(self, request: Request, decisions: int) -> None:
+        """Count decisions to the rate of the request's caller, all or none. Raises PermissionDenied, RateLimited."""
+        await self._rates.take(request.state.caller, decisions)
 
     @contextmanager
-    def admitted(self) -> Iterator[None]:
-        """Hold one of the places for requests, from before the body is read. Raises Overloaded where none is free."""
+    def place(self) -> Iterator[None]:
+        """One of the places for what is read or computed at once. Raises Overloaded where none is free."""
         if self._in_flight >= self._settings.max_in_flight:
             raise Overloaded(f"{self._in_flight} requests are being answered, as many as are taken at once.")
         self._in_flight += 1
         try:
-            yield
+            with self._accounting.in_flight():
+                yield
         finally:
             self._in_flight -= 1
 
     async def read(self, request: Request) -> bytes:
-        """The request's body, unpacked, under the ensemble's own limit. Raises Overloaded before the first answer."""
-        limit = self._request_settings().max_body_bytes
+        """The request's body, unpacked, under the caller's limit. Raises Overloaded before the first answer."""
+        limit = self._request_settings(request).max_body_bytes
         return await read_body(request, limit, self._settings.body_timeout_ms / 1000)
 
     async def read_request(self, request: Request) -> tuple[bytes, Sequence[bytes]]:
@@ -57,45 +95,61 @@ class Decisions:
         if boundary is None:
             return body, ()
         if len(body) <= EARLY_BYTES:
-            return unpack(body, boundary, self._request_settings())
-        return await asyncio.to_thread(unpack, body, boundary, self._request_settings())
+            return unpack(body, boundary, self._request_settings(request))
+        return await asyncio.to_thread(unpack, body, boundary, self._request_settings(request))
 
     async def decide(
         self,
         body: bytes,
+        request: Request,
         *,
-        request_id: str,
+        request_id: str | None = None,
         parameters: Mapping[str, Parameter] | None = None,
         images: Sequence[bytes] = (),
         deadline: float | None = None,
     ) -> Decision:
-        """The ensemble's answer to a SystemOne body. Raises a ServiceError.
+        """The ensemble's answer to a SystemOne body that came with `request`. Raises a ServiceError.
 
-        `deadline` is in Unix seconds; without one the time that the setting gives a request begins here.
+        `request_id` is the request's own where it is not given. `deadline` is in Unix seconds; without one the time
+        that the setting gives a request begins here.
         """
         # The preprocess step refuses the rest, with the same words.
-        if len(body) <= EARLY_BYTES:
-            parse_request(body, self._request_settings())
+        parsed = parse_request(body, self._request_settings(request)) if len(body) <= EARLY_BYTES else None
         if deadline is None:
             deadline = time.time() + self._settings.request_timeout_ms / 1000
         try:
             decision = await self._triton.decide(
-                body, request_id=request_id, deadline=deadline, parameters=parameters, images=images
+                body,
+                request_id=request_id or request.state.request_id,
+                deadline=deadline,
+                parameters={**(parameters or {}), **_tier(request).parameters()},
+                images=images,
             )
         except ServiceError as error:
             if error.status >= 500:
                 self._heartbeat.failed()
             raise
         self._heartbeat.answered()
+        seen = images or (parsed.images or () if parsed else None)
+        self._accounting.decided(request.state.log, decision, seen)
         return decision
 
-    def _request_settings(self) -> RequestSettings:
+    def _request_settings(self, request: Request) -> RequestSettings:
         info = self._triton.info()
         if info is None:
             raise Overloaded("The model server is starting.")
         if self._known is None or self._known[0] is not info:
-            self._known = (info, request_settings(info))
-        return self._known[1]
+            self._known = (info, {})
+        tier, known = _tier(request), self._known[1]
+        if tier not in known:
+            known[tier] = request_settings(info).overridden(tier.parameters())
+        return known[tier]
+
+
+def _tier(request: Request) -> Tier:
+    """The caller's; what asks for no decision has none."""
+    caller: Caller | None = request.state.caller
+    return caller.tier if caller else Tier()
 
 
 def request_settings(info: ModelInfo) -> RequestSettings:

@@ -6,6 +6,7 @@ path, and a route that finds out more may set it.
 """
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,20 @@ RETRY_AFTER_S = 1
 
 Render = Callable[[ServiceError, str], Response]
 """From an error and the request's id to the answer, in one dialect's envelope."""
+
+
+class AuthenticationFailed(ServiceError):
+    """401: a key is required and missing, or it is wrong."""
+
+    status = 401
+    error_type = "authentication_error"
+
+
+class PermissionDenied(ServiceError):
+    """403: the caller's tier may not do this, now or later."""
+
+    status = 403
+    error_type = "permission_error"
 
 
 class NotFound(ServiceError):
@@ -49,6 +64,17 @@ class UnsupportedEncoding(ServiceError):
     error_type = "invalid_request_error"
 
 
+class RateLimited(ServiceError):
+    """429: the rate is spent; `retry_after_s` says when the same request would be taken."""
+
+    status = 429
+    error_type = "rate_limit_error"
+
+    def __init__(self, limit: int, retry_after_s: float) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(f"The rate of {limit} decisions a minute is spent. Try again in {retry_after_s:.1f} s.")
+
+
 def internal_error(request_id: str) -> InternalError:
     """What a client is told of a failure of ours: the id that finds it in the log."""
     return InternalError(f"The server failed to answer this request. Its id is {request_id}.")
@@ -61,10 +87,19 @@ def render(error: ServiceError, request_id: str) -> Response:
 
 
 def headers_of(error: ServiceError) -> dict[str, str]:
-    """Headers that go with an error in every dialect: when to come back, for those that pass by themselves."""
-    if isinstance(error, Overloaded):
-        return {"retry-after": str(RETRY_AFTER_S), "retry-after-ms": str(RETRY_AFTER_S * 1000)}
+    """Headers that go with an error in every dialect: how to come in, or when to come back."""
+    match error:
+        case AuthenticationFailed():
+            return {"www-authenticate": "Bearer"}
+        case RateLimited(retry_after_s=wait_s):
+            return _retry_headers(wait_s)
+        case Overloaded():
+            return _retry_headers(RETRY_AFTER_S)
     return {}
+
+
+def _retry_headers(wait_s: float) -> dict[str, str]:
+    return {"retry-after": str(math.ceil(wait_s)), "retry-after-ms": str(math.ceil(wait_s * 1000))}
 
 
 def install(app: FastAPI) -> None:

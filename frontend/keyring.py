@@ -7,22 +7,15 @@ import os
 from pathlib import Path
 
 from frontend import keyfile
+from frontend.errors import AuthenticationFailed
 from frontend.keyfile import KeyFile, KeyFileError
 from frontend.tiers import Caller
-from preprocess.errors import ServiceError
 
 _log = logging.getLogger(__name__)
 
 _HOW = "Send the key as 'Authorization: Bearer KEY'."
 
 _State = tuple[int, int, int]
-
-
-class AuthenticationFailed(ServiceError):
-    """401: a key is required and missing, or it is wrong."""
-
-    status = 401
-    error_type = "authentication_error"
 
 
 class KeyRing:

@@ -6,7 +6,7 @@ Every label has a bounded set of values: dialects, statuses and steps. No key, m
 from collections.abc import Mapping
 
 from fastapi import APIRouter
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
@@ -73,7 +73,7 @@ class Metrics:
 def router(metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["Service"])
 
-    @routes.get("/metrics", summary="Counters for Prometheus")
+    @routes.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
     async def read() -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 

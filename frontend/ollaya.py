@@ -211,13 +211,13 @@ def router(decisions: Decisions, triton: Triton, heartbeat: Heartbeat) -> APIRou
 
     @routes.post("/api/decide", **documents.DECIDE)
     async def decide(request: Request) -> Response:
-        names = served(triton).names
-        with decisions.admitted():
+        async with decisions.admitted(request, "ollaya"):
+            names = served(triton).names
             body = await decisions.read(request)
             asked = await translated(body, lambda value: to_systemone(value, names))
             if asked.body is None:
                 return JSONResponse(loaded(asked.model, total_ns=_total_ns(request)))
-            decision = await decisions.decide(asked.body, request_id=request.state.request_id, parameters=TRUNCATE)
+            decision = await decisions.decide(asked.body, request, parameters=TRUNCATE)
         content = from_systemone(
             decision.response, asked.model, total_ns=_total_ns(request), eval_ns=_eval_ns(decision)
         )
@@ -226,7 +226,9 @@ def router(decisions: Decisions, triton: Triton, heartbeat: Heartbeat) -> APIRou
     @routes.post("/api/show", **documents.SHOW)
     async def show(request: Request) -> JSONResponse:
         info = served(triton)
-        served_name(json_object(await decisions.read(request)).get("model"), info.names)
+        with decisions.place():
+            body = await decisions.read(request)
+        served_name(json_object(body).get("model"), info.names)
         return JSONResponse(shown(info))
 
     @routes.get("/api/tags", **documents.TAGS)

@@ -97,6 +97,8 @@ _READ: dict[int | str, dict[str, Any]] = {
     **_STARTING,
 }
 _ANSWERED: dict[int | str, dict[str, Any]] = {
+    401: {"model": OllayaError, "description": "A key is required and missing, or it is wrong."},
+    429: {"model": OllayaError, "description": "Over the caller's rate; Retry-After says when to come back."},
     500: {"model": OllayaError, "description": "Ours to mend; the message has the request's id."},
     504: {"model": OllayaError, "description": "The deadline passed."},
 }

@@ -52,10 +52,12 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": OpenAIError | shape, "description": description}
     for status, shape, description in (
         (400, ErrorBody, "Not JSON, not an object, does not unpack, or names an unknown model."),
+        (401, ErrorBody, "A key is required and missing, or it is wrong."),
         (408, ErrorBody, "The body did not arrive in time."),
         (413, ErrorBody, "The body, its images, their pixels or its tokens pass a limit."),
         (415, ErrorBody, "A Content-Encoding other than gzip or zstd."),
         (422, ValidationErrorBody, "The request says something that it may not."),
+        (429, ErrorBody, "Over the caller's rate; Retry-After says when to come back."),
         (500, ErrorBody, "Ours to mend; the message has the request's id."),
         (503, ErrorBody, "Full, starting or gone; Retry-After says when to come back."),
         (504, ErrorBody, "The deadline passed."),
@@ -94,25 +96,25 @@ def router(decisions: Decisions) -> APIRouter:
         def translate(body: dict[str, Any]) -> Translation | None:
             spoken = speaks(body)
             request.state.render = render if spoken else errors.render
+            request.state.log["dialect"] = "openai" if spoken else "systemone"
             return to_systemone(body) if spoken else None
 
-        with decisions.admitted():
+        async with decisions.admitted(request, "openai"):
             body, images = await decisions.read_request(request)
             asked = await translated(body, translate)
-            request_id = request.state.request_id
             if asked is None:
-                decision = await decisions.decide(body, request_id=request_id, images=images)
+                decision = await decisions.decide(body, request, images=images)
                 content = decision.response
             else:
-                decision = await _decide(decisions, asked, request_id)
+                decision = await _decide(decisions, asked, request)
                 content = from_systemone(decision.response, asked)
         return Response(content, headers=answer_headers(request, decision), media_type="application/json")
 
     return routes
 
 
-async def _decide(decisions: Decisions, asked: Translation, request_id: str) -> Decision:
+async def _decide(decisions: Decisions, asked: Translation, request: Request) -> Decision:
     try:
-        return await decisions.decide(asked.body, request_id=request_id)
+        return await decisions.decide(asked.body, request)
     except ValidationFailed as error:
         raise moved(error, asked.move) from None

@@ -48,6 +48,11 @@ def document(app: FastAPI) -> dict[str, Any]:
             openapi_version="3.1.0",
         )
         schema["components"]["schemas"].update(request_schemas())
+        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        for path in schema["paths"].values():
+            for operation in path.values():
+                if "401" in operation["responses"]:
+                    operation["security"] = [{}, {"key": []}]  # a server without keys, or with a public tier, takes {}
         app.openapi_schema = schema
     return app.openapi_schema
 

@@ -98,9 +98,11 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": OpenRouterError, "description": description}
     for status, description in {
         400: "Not JSON, an unknown model, images outside the state, or something that the request may not say.",
+        401: "A key is required and missing, or it is wrong.",
         408: "The body did not arrive in time.",
         413: "The body, its images, their pixels or its tokens pass a limit.",
         415: "A Content-Encoding other than gzip or zstd.",
+        429: "Over the caller's rate; Retry-After says when to come back.",
         500: "Ours to mend; the message has the request's id.",
         503: "Full, starting or gone; Retry-After says when to come back.",
         504: "The deadline passed.",
@@ -145,12 +147,12 @@ def router(decisions: Decisions, triton: Triton) -> APIRouter:
         },
     )
     async def decide(request: Request) -> Response:
-        names = served(triton).names
-        with decisions.admitted():
+        async with decisions.admitted(request, "openrouter"):
+            names = served(triton).names
             body = await decisions.read(request)
             asked = await translated(body, lambda value: to_systemone(value, names))
             try:
-                decision = await decisions.decide(asked.body, request_id=request.state.request_id)
+                decision = await decisions.decide(asked.body, request)
             except ValidationFailed as error:
                 raise moved(error, asked.move) from None
         return Response(decision.response, headers=answer_headers(request, decision), media_type="application/json")

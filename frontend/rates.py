@@ -16,9 +16,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from frontend.errors import PermissionDenied, RateLimited
 from frontend.metrics import Metrics
 from frontend.tiers import Caller
-from preprocess.errors import ServiceError
 
 _log = logging.getLogger(__name__)
 
@@ -27,24 +27,6 @@ _PREFIX = "systemone"
 _CONNECTIONS = 32
 _PROBE_INTERVAL_S = 0.5
 _LOST = (RedisError, OSError, TimeoutError)
-
-
-class PermissionDenied(ServiceError):
-    """403: the caller's tier may not do this, now or later."""
-
-    status = 403
-    error_type = "permission_error"
-
-
-class RateLimited(ServiceError):
-    """429: the rate is spent; `retry_after_s` says when the same request would be taken."""
-
-    status = 429
-    error_type = "rate_limit_error"
-
-    def __init__(self, limit: int, retry_after_s: float) -> None:
-        self.retry_after_s = retry_after_s
-        super().__init__(f"The rate of {limit} decisions a minute is spent. Try again in {retry_after_s:.1f} s.")
 
 
 class Rates:

@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AliasGenerator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _SHARED_NAMES = {"host": "FRONTEND_HOST", "port": "FRONTEND_PORT", "triton_url": "TRITON_URL"}
+# Where a replica keeps things: nothing that replicas share, and URLs that may hold a password.
+_PLACES = {"keys", "rate_storage", "usage_url"}
 
 Milliseconds = Annotated[int, Field(ge=1)]
 
@@ -51,9 +54,18 @@ class Settings(BaseSettings):
     health_timeout_ms: Milliseconds = 3_000
     """A heartbeat that takes longer has failed, unless a real answer came meanwhile."""
 
+    keys: Path = Path("keys.json")
+    """Who may call; without the file, everybody."""
+    rate_storage: str = "memory://"
+    """Where rates are counted: memory:// in this process, redis://… for several frontends together."""
+    rate_timeout_ms: Milliseconds = 500
+    """For one exchange with the rate storage; past it the rates are counted in this process until it is back."""
+    usage_url: str = "sqlite:///usage.sqlite3"
+    """The usage log's database: sqlite:///FILE or postgresql://…"""
+
     def public(self) -> dict[str, Any]:
         """The settings that replicas of one service share: no address, no secret."""
-        return self.model_dump(exclude=set(_SHARED_NAMES))
+        return self.model_dump(exclude=_SHARED_NAMES.keys() | _PLACES)
 
 
 def read_settings() -> Settings:

@@ -49,9 +49,9 @@ def router(decisions: Decisions) -> APIRouter:
     @routes.post("/v1/systemone", summary="Decide", **_DOCUMENT)
     @routes.post("/api/v1/systemone", summary="The same as /v1/systemone", **_DOCUMENT)
     async def systemone(request: Request) -> Response:
-        with decisions.admitted():
+        async with decisions.admitted(request, "systemone"):
             body, images = await decisions.read_request(request)
-            decision = await decisions.decide(body, request_id=request.state.request_id, images=images)
+            decision = await decisions.decide(body, request, images=images)
         return Response(decision.response, headers=answer_headers(request, decision), media_type="application/json")
 
     return routes
@@ -66,11 +66,7 @@ def answer_headers(request: Request, decision: Decision) -> dict[str, str]:
         "postprocess": decision.postprocess_ms,
         "total": (time.perf_counter() - request.state.started) * 1000,
     }
-    request.state.log.update(
-        model=decision.model.name,
-        batch_size=decision.batch_size,
-        **{f"{name}_ms": round(value, 3) for name, value in times.items() if name != "total"},
-    )
+    request.state.log.update({f"{name}_ms": round(value, 3) for name, value in times.items() if name != "total"})
     return {
         "server-timing": ", ".join(f"{name};dur={value:.3f}" for name, value in times.items()),
         "x-model-revision": decision.model.revision,

@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from frontend.metrics import Metrics
 
@@ -51,6 +51,10 @@ _INSERT = {
 }
 
 
+class RowsRefused(Exception):
+    """The database does not take these rows, however often they are offered."""
+
+
 @dataclass(frozen=True, slots=True)
 class UsageRow:
     """One request. None: it came to nothing before that was known. Times are UTC."""
@@ -81,10 +85,12 @@ class UsageLog:
         self._changed = threading.Condition()
         self._closing = False
         self._table_exists = False
-        # A daemon: a database that hangs must not hold up the end of the process.
-        self._thread = threading.Thread(target=self._run, name="usage-log", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
+        self._closing = False
+        # A daemon: a database that hangs must not hold up the end of the process.
+        self._thread = threading.Thread(target=self._run, name="usage-log", daemon=True)
         self._thread.start()
 
     def record(self, row: UsageRow) -> None:
@@ -99,6 +105,7 @@ class UsageLog:
 
     async def close(self, flush_s: float = FLUSH_S) -> None:
         """Write what is queued, for at most `flush_s`."""
+        assert self._thread is not None
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -125,10 +132,7 @@ class UsageLog:
         while True:
             try:
                 self._insert_rows(rows)
-            except Exception as error:  # whatever it is, the next rows are to be written
-                if isinstance(error, DataError) or not isinstance(error, DBAPIError):
-                    self._drop(batch, error)
-                    return
+            except DBAPIError as error:
                 if not waiting:
                     _log.error("usage log cannot be written", extra={"fields": {"why": _why(error)}})
                 waiting = True
@@ -138,6 +142,9 @@ class UsageLog:
                         self._queue.clear()
                     self._drop(batch, error)
                     return
+            except Exception as error:  # whatever is wrong with these rows, the next are to be written
+                self._drop(batch, error)
+                return
             else:
                 self._metrics.usage_written.inc(len(batch))
                 if waiting:
@@ -145,13 +152,16 @@ class UsageLog:
                 return
 
     def _insert_rows(self, rows: list[dict[str, Any]]) -> None:
+        """Raises RowsRefused where it is the rows that are wrong, else DBAPIError."""
         try:
+            if not self._table_exists:
+                TABLE.metadata.create_all(self._engine)
+                self._table_exists = True
             with self._engine.begin() as connection:
-                if not self._table_exists:
-                    TABLE.metadata.create_all(connection)
                 connection.execute(self._insert, rows)
-            self._table_exists = True
-        except DBAPIError:
+        except DBAPIError as error:
+            if self._table_exists and isinstance(error, DataError | IntegrityError):
+                raise RowsRefused(_why(error)) from error
             # The next attempt begins anew: it may meet another server, and a database without the table.
             self._table_exists = False
             self._engine.dispose()

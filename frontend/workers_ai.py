@@ -122,11 +122,12 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": WorkersAIError, "description": description}
     for status, description in {
         400: "5006: no questions, or of an unknown type. 6003: not JSON. 7000: no such model.",
+        401: "10000: a key is required and missing, or it is wrong.",
         408: "3007: the body did not arrive in time.",
         413: "5021: the body, its images or its tokens pass a limit.",
         415: "6003: a Content-Encoding other than gzip or zstd.",
         422: "5012: the request says something that it may not.",
-        429: "3040: full, starting or gone; Retry-After says when to come back.",
+        429: "3040: over the caller's rate, or full, starting or gone; Retry-After says when to come back.",
         504: "3007: the deadline passed.",
         529: "5012: ours to mend.",
     }.items()
@@ -173,11 +174,11 @@ def router(decisions: Decisions, triton: Triton) -> APIRouter:
         account: Annotated[str, Path(description="Anything; it is not looked at.")],
         model: Annotated[str, Path(description="clef or clef-flash, or another name that is served.")],
     ) -> Response:
-        name = served_name(model, served(triton).names)
-        with decisions.admitted():
+        async with decisions.admitted(request, "workers_ai"):
+            name = served_name(model, served(triton).names)
             body = await decisions.read(request)
             asked = await translated(body, lambda value: to_systemone(value, model, name))
-            decision = await decisions.decide(asked, request_id=request.state.request_id)
+            decision = await decisions.decide(asked, request)
         headers = answer_headers(request, decision) | _ids(request.state.request_id)
         return Response(from_systemone(decision.response), headers=headers, media_type="application/json")
 

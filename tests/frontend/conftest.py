@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +14,17 @@ from frontend.app import create_app
 from frontend.settings import Settings
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
 from tests.frontend.running import client_of, until_ready
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the frontend keeps, and the keys that somebody has here, stay out of the tests."""
+    folder: Path = tmp_path_factory.mktemp("frontend")
+    places = {"SYSTEMONE_KEYS": f"{folder}/keys.json", "SYSTEMONE_USAGE_URL": f"sqlite:///{folder}/usage.sqlite3"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in places.items():
+            patch.setitem(os.environ, name, value)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -16,12 +16,15 @@ from tests.frontend.fakes import Call, FakeEnsemble, FakeTriton
 from tests.frontend.running import NOUL, assert_documented, client_of, until_ready
 
 # Short times, in the proportions of the defaults.
-FAST = Settings(health_interval_ms=100, health_timeout_ms=200)
+
+
+def quick() -> Settings:
+    return Settings(health_interval_ms=100, health_timeout_ms=200)
 
 
 @pytest.fixture
 async def fast(triton: FakeTriton) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(create_app(FAST, triton)) as client:
+    async with client_of(create_app(quick(), triton)) as client:
         await until_ready(client)
         yield client
 
@@ -46,7 +49,7 @@ async def test_reports(client: httpx.AsyncClient, triton: FakeTriton, app: FastA
 
 async def test_is_503_until_the_first_answer(ensemble: FakeEnsemble) -> None:
     triton = FakeTriton(ensemble, up=False)
-    app = create_app(FAST, triton)
+    app = create_app(quick(), triton)
     async with client_of(app) as client:
         response = await client.get("/health")
         assert response.status_code == 503
@@ -127,7 +130,7 @@ class TestBeat:
 
     @pytest.fixture
     def heartbeat(self, triton: FakeTriton) -> Heartbeat:
-        return Heartbeat(FAST, triton)
+        return Heartbeat(quick(), triton)
 
     async def test_an_inside_failure_outweighs_an_answer_during_the_beat(
         self, heartbeat: Heartbeat, triton: FakeTriton

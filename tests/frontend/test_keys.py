@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from frontend import keyfile
+from frontend.errors import AuthenticationFailed
 from frontend.keyfile import SHIPPED_TIERS, KeyFile, KeyFileError, hash_of
-from frontend.keyring import AuthenticationFailed, KeyRing
+from frontend.keyring import KeyRing
 from frontend.tiers import Tier
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,8 @@ async def test_one_line_a_request(
     client: httpx.AsyncClient, triton: FakeTriton, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "frontend"):
-        await client.post("/v1/systemone", json=NOUL, headers={"x-request-id": "mine"})
+        answer = await client.post("/v1/systemone", json=NOUL, headers={"x-request-id": "mine"})
+    tokens = answer.json()["usage"]["input_tokens"]
     (line,) = access_lines(caplog)
     assert line.pop("time").endswith("Z")
     assert line.pop("ms") > 0
@@ -35,6 +36,11 @@ async def test_one_line_a_request(
         "method": "POST",
         "route": "/v1/systemone",
         "status": 200,
+        "dialect": "systemone",
+        "key": None,
+        "questions": 1,
+        "images": 0,
+        "tokens": tokens,
         "model": "clef-flash",
         "batch_size": 3,
         "queue_ms": 0.5,

@@ -33,6 +33,7 @@ async def test_is_an_openapi_document(document: dict[str, Any]) -> None:
         "/",
         "/health",
         "/healthz",
+        "/metrics",
         "/v1/models",
         "/v1/systemone",
         "/v1/systemone/batch",

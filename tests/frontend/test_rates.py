@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from frontend.errors import PermissionDenied, RateLimited
 from frontend.metrics import Metrics
-from frontend.rates import MEMORY, PermissionDenied, RateLimited, Rates
+from frontend.rates import MEMORY, Rates
 from frontend.tiers import Caller, Tier
 from tests.frontend.servers import Server, redis
 
@@ -19,7 +20,7 @@ def caller(name: str, decisions_per_minute: int | None) -> Caller:
 
 
 @asynccontextmanager
-async def opened(url: str = MEMORY, timeout_s: float = 0.25) -> AsyncIterator[Rates]:
+async def opened(url: str = MEMORY, timeout_s: float = 5.0) -> AsyncIterator[Rates]:
     rates = Rates(url, timeout_s, Metrics())
     try:
         yield rates

@@ -45,5 +45,12 @@ def test_is_frozen() -> None:
 def test_the_fingerprint_is_of_what_replicas_share() -> None:
     base = fingerprint(Settings().public())
     assert fingerprint(Settings(host="0.0.0.0", port=1, triton_url="other:1").public()) == base
+    places = {
+        "keys": "elsewhere.json",
+        "rate_storage": "redis://:secret@redis",
+        "usage_url": "postgresql://x:secret@db/x",
+    }
+    assert fingerprint(Settings.model_validate(places).public()) == base
+    assert "secret" not in str(Settings.model_validate(places).public())
     assert fingerprint(Settings(request_timeout_ms=1).public()) != base
     assert fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1})
