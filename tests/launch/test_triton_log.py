@@ -2,7 +2,7 @@ from launch.triton_log import SHOWN_LINES, summary
 
 PREFIX = '2026-11-29T19:33:36Z E 25112 model_lifecycle.cc:642] "failed to load'
 FAILED = rf"""2026-11-29T19:33:29Z I 25112 model_lifecycle.cc:472] "loading: clef_model:1"
-{PREFIX} 'clef_model' version 1: Internal: ReleaseError: config.json: cannot be read\n\nAt:\n  /srv/model.py(60): load\n"
+{PREFIX} 'clef_model' version 1: Internal: ReleaseError: config.json: cannot be read\n\nAt:\n  /srv/model.py(6): load\n"
 {PREFIX} 'clef_postprocess' version 1: Not found: no such file"
 2026-11-29T19:33:36Z I 25112 model_lifecycle.cc:777] "failed to load 'clef_model'"
 error: creating server: Internal - failed to load all models
