@@ -1,6 +1,6 @@
 """From the bytes of an image file to its size, which the header says, and to upright 8-bit RGB, which decoding costs.
 
-PNG, JPEG and WebP, the first frame, with Pillow. The format is what the bytes say, whatever a data URL calls it.
+PNG, JPEG and WebP, the first frame, with Pillow.
 """
 
 from __future__ import annotations
@@ -11,15 +11,22 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from preprocess.image_headers import Format, Unreadable, format_of, webp_size
 from preprocess.settings import ImageMode
 
 # What Pillow raises for files that are broken in one way or another.
 _BROKEN = (OSError, SyntaxError, ValueError, IndexError, TypeError, KeyError, EOFError, struct.error, zlib.error)
+
+_OPENERS: dict[Format, type[ImageFile.ImageFile]] = {
+    "PNG": PngImageFile,
+    "JPEG": JpegImageFile,
+    "WEBP": WebPImageFile,
+}
 
 _TRANSPOSED = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -32,14 +39,11 @@ _TRANSPOSED = {
 }
 
 
-class Unreadable(Exception):
-    """The bytes are no image that this server reads."""
-
-
 def read_size(data: bytes) -> tuple[int, int]:
     """Width and height in pixels as stored, before any EXIF rotation; no pixel is decoded. Raises Unreadable."""
     # Pillow's WebP reader reserves the whole canvas when it opens a file, so that header is read here.
-    width, height = _webp_size(data) if _is_webp(data) else _open(data).size
+    kind = format_of(data)
+    width, height = webp_size(data) if kind == "WEBP" else _open(data, kind).size
     if width < 1 or height < 1:
         raise Unreadable
     return width, height
@@ -52,7 +56,7 @@ def read_rgb(data: bytes, mode: ImageMode) -> Image.Image:
     plain conversion has it, which clips 16 bits, drops alpha and leaves the orientation. Both agree on upright,
     opaque 8-bit pictures.
     """
-    image = _open(data)
+    image = _open(data, format_of(data))
     try:
         image.load()
         return _faithful(image) if mode == "faithful" else image.convert("RGB")
@@ -60,38 +64,12 @@ def read_rgb(data: bytes, mode: ImageMode) -> Image.Image:
         raise Unreadable from None
 
 
-def _open(data: bytes) -> Image.Image:
+def _open(data: bytes, kind: Format) -> Image.Image:
     # Not Image.open: it warns of sizes by a bound of its own, and ours are checked by the caller.
     try:
-        if data.startswith(b"\x89PNG\r\n\x1a\n"):
-            return PngImageFile(BytesIO(data))
-        if data.startswith(b"\xff\xd8\xff"):
-            return JpegImageFile(BytesIO(data))
-        if _is_webp(data):
-            return WebPImageFile(BytesIO(data))
+        return _OPENERS[kind](BytesIO(data))
     except _BROKEN:
         raise Unreadable from None
-    raise Unreadable
-
-
-def _is_webp(data: bytes) -> bool:
-    return data[:4] == b"RIFF" and data[8:12] == b"WEBP"
-
-
-def _webp_size(data: bytes) -> tuple[int, int]:
-    """As in Google's WebP container specification (RFC 9649, section 2.7)."""
-    kind, header = data[12:16], data[20:30]
-    if len(header) < 10:
-        raise Unreadable
-    if kind == b"VP8X":
-        return int.from_bytes(header[4:7], "little") + 1, int.from_bytes(header[7:10], "little") + 1
-    if kind == b"VP8L":
-        bits = int.from_bytes(header[1:5], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if kind == b"VP8 ":
-        width, height = struct.unpack("<HH", header[6:10])
-        return width & 0x3FFF, height & 0x3FFF
-    raise Unreadable
 
 
 def _faithful(image: Image.Image) -> Image.Image:

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from preprocess.errors import RequestTooLarge, ValidationFailed
-from preprocess.image_files import Unreadable, read_rgb, read_size
+from preprocess.image_files import read_rgb, read_size
+from preprocess.image_headers import Unreadable
 from preprocess.image_references import check_file_size, check_files_size, check_image_count
 from preprocess.settings import ImageMode, Settings
 

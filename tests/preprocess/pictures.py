@@ -64,3 +64,33 @@ def webp_of_size(width: int, height: int) -> bytes:
     assert data[12:16] == b"VP8X"
     data[24:30] = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
     return bytes(data)
+
+
+def jpeg_of_scans(scans: int) -> bytes:
+    """A progressive JPEG of 16 x 16 whose last scan comes many times: each costs the decoder a pass over all pixels."""
+    data = file_of(noise(16, 16), "JPEG", progressive=True)
+    more = data[data.rindex(b"\xff\xda") : -2]
+    return data[:-2] + more * (scans - data.count(b"\xff\xda")) + data[-2:]
+
+
+def jpeg_of_segments(segment: bytes, segments: int) -> bytes:
+    """A JPEG with many segments of a few bytes each."""
+    data = file_of(noise(16, 16), "JPEG")
+    place = 4 + int.from_bytes(data[4:6], "big")
+    return data[:place] + segment * segments + data[place:]
+
+
+def png_of_profiles(profiles: int) -> bytes:
+    """A PNG with many colour profiles: a kilobyte each, a megabyte inflated."""
+    return _png_with(_chunk(b"iCCP", b"x\0\0" + zlib.compress(bytes(1 << 20), 9)) * profiles)
+
+
+def png_of_chunks(chunks: int) -> bytes:
+    """A PNG with many empty chunks of no known kind: twelve bytes each."""
+    return _png_with(_chunk(b"teSt", b"") * chunks)
+
+
+def _png_with(chunks: bytes) -> bytes:
+    data = file_of(noise(16, 16))
+    header = data.index(b"IDAT") - 4
+    return data[:header] + chunks + data[header:]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -13,9 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from preprocess.image_files import Unreadable, read_rgb, read_size
+from preprocess.image_files import read_rgb, read_size
+from preprocess.image_headers import Unreadable
 from preprocess.settings import ImageMode
-from tests.preprocess.pictures import file_of, jpeg_of_size, noise, png_of_zeros, rotated, webp_of_size
+from tests.preprocess.pictures import (
+    file_of,
+    jpeg_of_scans,
+    jpeg_of_segments,
+    jpeg_of_size,
+    noise,
+    png_of_chunks,
+    png_of_profiles,
+    png_of_zeros,
+    rotated,
+    webp_of_size,
+)
 
 MODES: tuple[ImageMode, ...] = ("faithful", "release")
 PICTURE = noise(50, 40)
@@ -210,6 +224,25 @@ def test_the_size_of_a_bomb_is_read_without_its_pixels(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("make", "taken"),
+    [
+        (jpeg_of_scans, 50),
+        (partial(jpeg_of_segments, b"\xff\xfe\0\2"), 9_900),
+        (partial(jpeg_of_segments, b"\xff\xf0"), 4_900),
+        (partial(jpeg_of_segments, b"\xff"), 9_900),
+        (partial(jpeg_of_segments, b"x"), 9_900),
+        (png_of_profiles, 1),
+        (png_of_chunks, 9_900),
+    ],
+)
+def test_a_file_that_costs_more_than_its_size_is_unreadable(make: Callable[[int], bytes], taken: int) -> None:
+    assert read_size(make(taken)) == (16, 16)
+    for data in (make(taken + 200), make(100_000)[: 4 << 20]):
+        with pytest.raises(Unreadable):
+            read_size(data)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")

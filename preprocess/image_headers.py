@@ -1,0 +1,87 @@
+"""What an image file's bytes say of it before any library opens it: its format, a WebP's size, and what it would cost.
+
+A decoder's work is not bounded by a file's size and its picture's alone: a progressive JPEG may ask for a pass over all
+pixels with every thirty bytes, a PNG may bring thousands of colour profiles of a megabyte each.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Literal
+
+Format = Literal["PNG", "JPEG", "WEBP"]
+
+# Ordinary files have ten scans, one profile, and some hundreds of parts.
+MAX_JPEG_SCANS = 50
+MAX_PARTS = 10_000
+
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_START_OF_SCAN = b"\xff\xda"
+# The markers of JPEG (ITU-T T.81, table B.1) that a length follows.
+_WITH_LENGTH = frozenset({*range(0xC0, 0xD0), *range(0xDB, 0xF0), 0xFE}) - {0xC8}
+
+
+class Unreadable(Exception):
+    """The bytes are no image that this server reads."""
+
+
+def format_of(data: bytes) -> Format:
+    """The format, whatever a data URL calls it. Raises Unreadable, also for a file made to cost more than it is."""
+    if data.startswith(_PNG_SIGNATURE):
+        _bound_png(data)
+        return "PNG"
+    if data.startswith(b"\xff\xd8\xff"):
+        _bound_jpeg(data)
+        return "JPEG"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WEBP"
+    raise Unreadable
+
+
+def webp_size(data: bytes) -> tuple[int, int]:
+    """Width and height of the canvas, as in the WebP container's specification (RFC 9649). Raises Unreadable."""
+    kind, header = data[12:16], data[20:30]
+    if len(header) < 10:
+        raise Unreadable
+    if kind == b"VP8X":
+        return int.from_bytes(header[4:7], "little") + 1, int.from_bytes(header[7:10], "little") + 1
+    if kind == b"VP8L":
+        bits = int.from_bytes(header[1:5], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8 ":
+        width, height = struct.unpack("<HH", header[6:10])
+        return width & 0x3FFF, height & 0x3FFF
+    raise Unreadable
+
+
+def _bound_png(data: bytes) -> None:
+    profiles = 0
+    for part, kind in enumerate(_png_chunks(data)):
+        profiles += kind == b"iCCP"
+        if part >= MAX_PARTS or profiles > 1:
+            raise Unreadable
+
+
+def _png_chunks(data: bytes) -> Iterator[bytes]:
+    place = len(_PNG_SIGNATURE)
+    while place + 8 <= len(data):
+        yield data[place + 4 : place + 8]
+        place += 12 + int.from_bytes(data[place : place + 4], "big")
+
+
+def _bound_jpeg(data: bytes) -> None:
+    # The mark cannot stand in coded pixels; in metadata, thumbnails have one each.
+    if data.count(_START_OF_SCAN) > MAX_JPEG_SCANS:
+        raise Unreadable
+    if any(part >= MAX_PARTS for part, _ in enumerate(_jpeg_segments(data))):
+        raise Unreadable
+
+
+def _jpeg_segments(data: bytes) -> Iterator[int]:
+    """The places of the segments before the first scan, and of each byte that belongs to none."""
+    place = 2
+    while place + 4 <= len(data) and data[place : place + 2] != _START_OF_SCAN:
+        yield place
+        segment = data[place] == 0xFF and data[place + 1] in _WITH_LENGTH
+        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big") if segment else 1
