@@ -61,8 +61,10 @@ class ClefModel:
     def warm_up(self) -> None:
         """Compute text of several lengths and batch sizes, and an image, so that no later request pays for being first.
 
-        Raises ReleaseError where that fails or a score is not finite.
+        Raises ReleaseError where that fails or a score is not finite. Does nothing where the settings say so.
         """
+        if not self._settings.warmup:
+            return
         budget = self._settings.batch_tokens, self._settings.batch_records
         for records in warmup.batches(self._device.type, *budget, self._trunk.image_token, self._trunk.merge):
             try:

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clef.batch import RECORD_TENSORS, Record, split_records
+from clef.errors import InvalidRecord
+from tests.clef.golden_records import ints, record
+from tests.clef.made_records import made
+
+
+def joined(records: list[Record]) -> dict[str, np.ndarray]:
+    """The wire tensors of one request with these records."""
+    return {
+        "INPUT_IDS": np.concatenate([item.input_ids for item in records]),
+        "RECORD_LENGTHS": ints([item.length for item in records], -1),
+        "QUESTION_COUNTS": ints([len(item.question_spans) for item in records], -1),
+        "STATE_END": ints([item.state_end for item in records], -1),
+        "QUESTION_SPANS": np.concatenate([item.question_spans for item in records]),
+        "QUESTION_TYPES": np.concatenate([item.question_types for item in records]),
+        "OPTION_COUNTS": np.concatenate([item.option_counts for item in records]),
+        "OPTION_SPANS": np.concatenate([item.option_spans for item in records]),
+        "PATCHES": records[0].patches,
+        "IMAGE_GRID": records[0].image_grid,
+    }
+
+
+def test_a_request_is_cut_into_its_records() -> None:
+    records = [made(30, [2, 5], 1), made(7, [1], 2), made(12, [3, 1, 2], 3)]
+    again = split_records(joined(records))
+    assert set(joined(records)) == set(RECORD_TENSORS)
+    for one, other in zip(again, records, strict=True):
+        for name in ("input_ids", "question_spans", "question_types", "option_counts", "option_spans"):
+            assert getattr(one, name).tolist() == getattr(other, name).tolist()
+        assert one.state_end == other.state_end
+
+
+def test_records_of_a_request_share_its_images() -> None:
+    shown = record("image-native-grid")
+    first, second = split_records(joined([shown, shown]))
+    assert first.patches is second.patches and first.has_media
+
+
+@pytest.mark.parametrize(
+    ("tensor", "values"),
+    [
+        ("RECORD_LENGTHS", [30, 8]),
+        ("RECORD_LENGTHS", [37, 0]),
+        ("RECORD_LENGTHS", [38, -1]),
+        ("RECORD_LENGTHS", [37]),
+        ("RECORD_LENGTHS", []),
+        ("QUESTION_COUNTS", [2, 2]),
+        ("QUESTION_COUNTS", [3, 0]),
+        ("QUESTION_COUNTS", [4, -1]),
+        ("OPTION_COUNTS", [2, 5, 2]),
+        ("OPTION_COUNTS", [2, 6, 0]),
+        ("OPTION_COUNTS", [2, 7, -1]),
+        ("OPTION_COUNTS", [2, 5]),
+        ("QUESTION_TYPES", [0, 1]),
+        ("STATE_END", [0]),
+    ],
+)
+def test_counts_that_do_not_add_up_are_refused(tensor: str, values: list[int]) -> None:
+    tensors = joined([made(30, [2, 5], 1), made(7, [1], 2)])
+    with pytest.raises(InvalidRecord):
+        split_records(tensors | {tensor: ints(values, -1)})
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("input_ids", ints([], 0)),
+        ("input_ids", ints([[1, 2]], 1, 2)),
+        ("question_spans", ints([[0, 0]], 1, 2)),
+        ("question_spans", ints([[3, 2]], 1, 2)),
+        ("question_spans", ints([[-1, 2]], 1, 2)),
+        ("question_spans", ints([[0, 31]], 1, 2)),
+        ("question_spans", ints([0, 1], 2)),
+        ("question_spans", ints([], 0, 2)),
+        ("question_types", ints([3], 1)),
+        ("question_types", ints([-1], 1)),
+        ("question_types", ints([0, 0], 2)),
+        ("option_counts", ints([3], 1)),
+        ("option_counts", ints([2, 0], 2)),
+        ("option_spans", ints([[0, 1], [30, 31]], 2, 2)),
+        ("option_spans", ints([0, 1], 2)),
+        ("state_end", 31),
+        ("state_end", -1),
+        ("patches", np.zeros((4, 768), np.uint8)),
+        ("patches", np.zeros((0, 1536), np.uint8)),
+        ("patches", np.zeros((0, 768), np.float32)),
+        ("image_grid", ints([[1, 2, 2]], 1, 3)),
+        ("image_grid", ints([], 0, 2)),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(field: str, values: Any) -> None:
+    good = made(30, [2])
+    good.check()
+    with pytest.raises(InvalidRecord):
+        replace(good, **{field: values}).check()
+
+
+@pytest.mark.parametrize("grid", [[2, 2, 2], [1, 4, 1], [1, 1, 4], [0, 2, 2], [-1, -2, 2]])
+def test_an_image_must_be_one_frame_of_whole_merge_blocks(grid: list[int]) -> None:
+    patches = np.zeros((abs(int(np.prod(grid))), 768), np.uint8)
+    with pytest.raises(InvalidRecord):
+        replace(made(30, [2]), patches=patches, image_grid=ints([grid], 1, 3)).check()
+
+
+def test_errors_say_nothing_of_the_content() -> None:
+    with pytest.raises(InvalidRecord) as error:
+        replace(made(30, [2]), question_spans=ints([[12345, 2]], 1, 2)).check()
+    assert "12345" not in str(error.value)
