@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, Response
 
 from frontend import ollaya_documents as documents
 from frontend.decisions import Decisions
-from frontend.dialects import dumps, error_response, json_object, served, text_of, translated
+from frontend.dialects import dumps, error_response, served, text_of, translated
 from frontend.health import Heartbeat
 from frontend.model_info import ModelInfo
 from frontend.systemone import answer_headers
@@ -227,8 +227,8 @@ def router(decisions: Decisions, triton: Triton, heartbeat: Heartbeat) -> APIRou
     async def show(request: Request) -> JSONResponse:
         info = served(triton)
         with decisions.place():
-            body = await decisions.read(request)
-        served_name(json_object(body).get("model"), info.names)
+            name = await translated(await decisions.read(request), lambda body: body.get("model"))
+        served_name(name, info.names)
         return JSONResponse(shown(info))
 
     @routes.get("/api/tags", **documents.TAGS)

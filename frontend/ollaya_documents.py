@@ -137,7 +137,7 @@ SHOW: dict[str, Any] = {
     ),
 }
 TAGS: dict[str, Any] = {"summary": "The model under each of its names", "response_model": Tags, "responses": _STARTING}
-PS: dict[str, Any] = {"summary": "The model, while it answers", "response_model": RunningModels, "responses": _STARTING}
+PS: dict[str, Any] = {"summary": "The model, while it answers", "response_model": RunningModels}
 VERSION: dict[str, Any] = {"summary": "The server's version", "response_model": Version}
 
 

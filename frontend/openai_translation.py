@@ -233,5 +233,5 @@ def _issue(issue: dict[str, Any]) -> dict[str, Any]:
         if isinstance(item, int)
         or not (item in (TEXT, ARRAY) or (isinstance(before, int) and item not in ("value", "label", "description")))
     ]
-    known = {"union_tag_invalid": "Type is none that is known here", "union_tag_not_found": "Type is missing"}
+    known = {"union_tag_invalid": "This type is not known here", "union_tag_not_found": "The type is missing"}
     return {"loc": place, "msg": known.get(issue["type"], issue["msg"]), "type": issue["type"]}
