@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,6 +24,9 @@ from clef.settings import ModelSettings
 
 Logits = NDArray[np.float32]
 log = logging.getLogger(__name__)
+
+# A token may arrive before its job, which is still being read; it is kept for as long as that may take.
+REMEMBERED_TOKENS = 4096
 
 
 class Scorer(Protocol):
@@ -56,6 +60,8 @@ class Job:
     deadline: float | None = None
     """Unix seconds."""
     cancelled: Callable[[], bool] = lambda: False
+    token: str | None = None
+    """What `Scheduler.cancel` knows it by."""
 
 
 @dataclass(eq=False, slots=True)
@@ -115,6 +121,7 @@ class Scheduler:
         self._waiting: list[_Item] = []  # oldest first
         self._oldest: _Item | None = None
         self._overtaken = 0  # micro-batches that passed the oldest
+        self._given_up: OrderedDict[str | None, None] = OrderedDict()  # tokens, oldest first
         self._changed = threading.Condition()
         self._closing = self._lost = False
         self._worker = threading.Thread(target=self._work, name="clef-scheduler", daemon=True)
@@ -142,6 +149,13 @@ class Scheduler:
                 self._changed.notify()
         if refused is not None:
             progress.answer(Unavailable(refused))
+
+    def cancel(self, token: str) -> None:
+        """Give up the job of this token, whether it waits or is still to come; one that runs is finished."""
+        with self._changed:
+            self._given_up[token] = None
+            if len(self._given_up) > REMEMBERED_TOKENS:
+                self._given_up.popitem(last=False)
 
     def close(self) -> None:
         """Refuse new jobs, finish what waits, end the worker."""
@@ -171,7 +185,7 @@ class Scheduler:
         for item in late:
             item.progress.answer(DeadlinePassed("the deadline passed before the answer was computed"))
         for item in items:
-            if item.progress.job.cancelled():
+            if item.progress.job.token in self._given_up or item.progress.job.cancelled():
                 item.progress.answer(Cancelled("given up by its caller"))
         return items
 

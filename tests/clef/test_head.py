@@ -33,7 +33,9 @@ def weights(which: str) -> tuple[HeadConfig, dict[str, Tensor]]:
         return config, load_head_weights(RELEASE / "joint_head.safetensors", config, CPU)
     chance = torch.Generator().manual_seed(1)
     drawn = {name: torch.randn(shape, generator=chance) for name, shape in head_shapes(OTHER_SHAPE).items()}
-    return OTHER_SHAPE, {name: value * (value.shape[-1] ** -0.5 if value.ndim > 1 else 1) for name, value in drawn.items()}
+    return OTHER_SHAPE, {
+        name: value * (value.shape[-1] ** -0.5 if value.ndim > 1 else 1) for name, value in drawn.items()
+    }
 
 
 @cache
