@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from clef.errors import ReleaseError
 
 ARCHITECTURE = "Qwen3_5ForConditionalGeneration"
+MODEL_TYPE = "qwen3_5"
 SHOWN_NAMES = 8
 CONFIG = "config.json"
 HEAD_CONFIG = "joint_head_config.json"
@@ -48,6 +49,8 @@ def open_release(path: Path) -> Release:
     config = _read_json(path / CONFIG)
     if config.get("architectures") != [ARCHITECTURE]:
         raise ReleaseError(f"{CONFIG}: architectures must be [{ARCHITECTURE!r}], not {config.get('architectures')!r}")
+    if config.get("model_type") != MODEL_TYPE:
+        raise ReleaseError(f"{CONFIG}: model_type must be {MODEL_TYPE!r}, not {config.get('model_type')!r}")
     head = _head_config(_read_json(path / HEAD_CONFIG))
     text = config.get("text_config")
     hidden = text.get("hidden_size") if isinstance(text, dict) else None

@@ -43,7 +43,8 @@ class Trunk:
             model, report = Qwen3_5ForConditionalGeneration.from_pretrained(
                 path, dtype=dtype, local_files_only=True, ignore_mismatched_sizes=True, output_loading_info=True
             )
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:
+            # transformers has no one way to say that a configuration makes no sense to it.
             raise ReleaseError(f"the trunk cannot be loaded: {error}") from error
         # `mtp.…` (multi-token prediction) never shows up here: transformers' class declares that it does not use it.
         problems = [
@@ -57,6 +58,8 @@ class Trunk:
         ]
         if problems:
             raise ReleaseError(f"the trunk's weights do not fit config.json: {'; '.join(problems)}")
+        if not 0 <= model.config.image_token_id < len(model.lm_head.weight):
+            raise ReleaseError(f"config.json: image_token_id {model.config.image_token_id} is not in the vocabulary")
         return cls(model.requires_grad_(False).eval().to(device))
 
     def check(self, record: Record) -> None:
