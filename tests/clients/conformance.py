@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 
 from launch.triton import REPOSITORY_ROOT
 from tests.clients.environments import client_python
+from tests.clients.keys import new_key, places
 from tests.clients.registry import CLIENTS
 from tests.stack.running import Stack, start_stack
 
@@ -67,10 +67,8 @@ def run_suite(url: str, folder: Path, key: str | None = None) -> Run:
 @contextmanager
 def strict_stack(folder: Path) -> Iterator[tuple[Stack, str]]:
     """A stack that answers as TypeSafe does and takes no caller without a key; and a key."""
-    keys = folder / "keys.json"
-    command = [sys.executable, "-m", "frontend.keys", "add", "jevcompat", "--no-public", "--file", keys]
-    key = subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPOSITORY_ROOT).stdout.strip()
-    with start_stack(folder, SYSTEMONE_KEYS=str(keys), **TYPESAFE_SETTINGS) as stack:
+    key = new_key(folder)
+    with start_stack(folder, **places(folder), **TYPESAFE_SETTINGS) as stack:
         yield stack, key
 
 
@@ -128,7 +126,7 @@ Under the defaults the answers are the release's own, and three SHOULDs are the 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with start_stack(folder) as stack:
+        with start_stack(folder, **places(folder)) as stack:
             defaults = run_suite(stack.frontend, folder)
         with strict_stack(folder) as (stack, key):
             strict = run_suite(stack.frontend, folder, key)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.stack.running import Stack, start_stack
+from tests.clients.keys import new_key, places
+from tests.stack.running import Stack, free_ports, running, start_stack, wait_for
 
 EVERY_CLIENT = "EVERY_CLIENT"
 
@@ -32,5 +34,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with start_stack(tmp_path_factory.mktemp("clients")) as running_stack:
+    folder = tmp_path_factory.mktemp("clients")
+    with start_stack(folder, **places(folder)) as running_stack:
         yield running_stack
+
+
+@pytest.fixture(scope="session")
+def keyed(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a second frontend of the same Triton, which takes nobody without a key."""
+    folder = tmp_path_factory.mktemp("keyed")
+    new_key(folder)
+    (port,) = free_ports(1)
+    environment = (
+        os.environ
+        | places(folder)
+        | {
+            "TRITON_URL": f"127.0.0.1:{stack.ports.grpc}",
+            "FRONTEND_PORT": str(port),
+        }
+    )
+    log = folder / "frontend.log"
+    with running([sys.executable, "-m", "frontend"], environment, log) as process:
+        wait_for(f"http://127.0.0.1:{port}/health", process, log)
+        yield f"http://127.0.0.1:{port}"

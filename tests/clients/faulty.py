@@ -11,23 +11,19 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
 
 from frontend.app import create_app
+from frontend.keyring import AuthenticationFailed
 from frontend.rates import PermissionDenied, RateLimited
 from frontend.settings import Settings
-from preprocess.errors import DeadlineExceeded, InternalError, Overloaded, ServiceError
+from preprocess.errors import DeadlineExceeded, InternalError, Overloaded
 from tests.frontend.fakes import Call, FakeEnsemble, FakeTriton
 
-
-class _Unauthenticated(ServiceError):
-    status = 401
-    error_type = "authentication_error"
-
-
 _FAULTS = {
-    "unauthenticated": _Unauthenticated("The key is not known."),
+    "unauthenticated": AuthenticationFailed("The key is not known."),
     "denied": PermissionDenied("This tier may not do that."),
     "limited": RateLimited(60, 0.25),
     "broken": InternalError(),
@@ -37,8 +33,8 @@ _FAULTS = {
 
 
 @contextmanager
-def faulty_frontend() -> Iterator[str]:
-    """Its URL."""
+def faulty_frontend(folder: Path) -> Iterator[str]:
+    """Its URL; its usage log goes to the folder."""
     failed: Counter[str] = Counter()
 
     def fault(call: Call) -> Exception | None:
@@ -49,8 +45,9 @@ def faulty_frontend() -> Iterator[str]:
         failed[name] += 1
         return _FAULTS[state["fault"]] if failed[name] <= state["times"] else None
 
+    settings = Settings(keys=folder / "keys.json", usage_url=f"sqlite:///{folder}/usage.sqlite3")
     triton = FakeTriton(FakeEnsemble(), fault=fault)
-    server = uvicorn.Server(uvicorn.Config(create_app(Settings(), triton), log_level="warning", access_log=False))
+    server = uvicorn.Server(uvicorn.Config(create_app(settings, triton), log_level="warning", access_log=False))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -24,8 +24,8 @@ class Client:
     """What its user changes; `URL` stands for the frontend's root."""
     dialect: str
     calls: str
-    error: str
-    """The class of its own that the script must meet, once or more."""
+    errors: tuple[str, ...]
+    """The classes of its own that the script must meet: of a wrong request, and of a wrong key where it sends one."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The setting as environment variables; `{url}` is the frontend's root. The script has the URL otherwise."""
     quick: bool = True
@@ -46,7 +46,7 @@ CLIENTS = (
         "`TYPESAFE_BASE_URL=URL`",
         "SystemOne",
         "all types, images, zstd bodies, models, retries; sync and async",
-        "TypeSafeBadRequestError",
+        ("TypeSafeBadRequestError", "TypeSafeAuthenticationError"),
         _TYPESAFE,
     ),
     Client(
@@ -54,14 +54,14 @@ CLIENTS = (
         "`jevcompat test URL`",
         "SystemOne",
         "its whole suite (`docs/jevcompat.md`)",
-        "Abort",
+        ("Abort",),
     ),
     Client(
         "langchain-typesafe",
         "`TYPESAFE_BASE_URL=URL`",
         "SystemOne",
         "all types over text and messages; invoke, batch, ainvoke",
-        "TypeSafeUnprocessableEntityError",
+        ("TypeSafeUnprocessableEntityError", "TypeSafeAuthenticationError"),
         _TYPESAFE,
         quick=False,
     ),
@@ -70,7 +70,7 @@ CLIENTS = (
         "`TYPESAFE_BASE_URL=URL`",
         "SystemOne",
         "document classifier, text router",
-        "TypeSafeBadRequestError",
+        ("TypeSafeBadRequestError", "TypeSafeAuthenticationError"),
         _TYPESAFE | {"HAYSTACK_TELEMETRY_ENABLED": "False"},
         quick=False,
     ),
@@ -79,7 +79,7 @@ CLIENTS = (
         "`TYPESAFE_BASE_URL=URL`; `base_url=URL/api`, `base_url=URL/v1`",
         "SystemOne, OpenRouter, OpenAI",
         "all types, a batch, an image; sync and async",
-        "BackendError",
+        ("BackendError", "AuthError"),
         _TYPESAFE | {"DECIDE_BACKENDS": "typesafe"},
     ),
     Client(
@@ -87,7 +87,7 @@ CLIENTS = (
         "`JEV_GATEWAY_URL=URL/v1/systemone`",
         "SystemOne",
         "`jgrep` over a file; all types with an image through its runtime",
-        "ProviderError",
+        ("ProviderError", "ProviderFatal"),
         {"JEV_GATEWAY_URL": "{url}/v1/systemone", "JEV_GATEWAY_API_KEY": _KEY, "JEV_API": "gateway"},
     ),
     Client(
@@ -95,7 +95,7 @@ CLIENTS = (
         "`SYSTEM_ONE_BASE_URL=URL`",
         "SystemOne, OpenRouter",
         "all types, an image; sync and async",
-        "APIError",
+        ("APIError", "AuthenticationError"),
         {"SYSTEM_ONE_BASE_URL": "{url}", "SYSTEM_ONE_MODEL": "jev-latest"},
     ),
     Client(
@@ -103,14 +103,14 @@ CLIENTS = (
         "`base_url=URL/client/v4`",
         "Workers AI",
         "all types, images, a routed prompt; sync and async",
-        "ClefAPIError",
+        ("ClefAPIError", "ClefAuthError"),
     ),
     Client(
         "clef-evals",
         "`CLEF_BASE_URL=URL/client/v4`",
         "Workers AI",
         "all types, an image; sync and async",
-        "ClefAPIError",
+        ("ClefAPIError", "ClefAuthError"),
         _WORKERS_AI,
     ),
     Client(
@@ -118,7 +118,7 @@ CLIENTS = (
         "`CLEF_BASE_URL=URL/client/v4`",
         "Workers AI",
         "passages compacted, all types, an image; sync and async",
-        "ClefAPIError",
+        ("ClefAPIError", "ClefAuthError"),
         _WORKERS_AI,
     ),
     Client(
@@ -126,7 +126,7 @@ CLIENTS = (
         "`CLEF_BASE_URL=URL`; `base_url=URL/client/v4/accounts/{account_id}/ai/run/@cf/cloudflare`",
         "SystemOne, Workers AI",
         "all types",
-        "ClefError",
+        ("ClefError",),
         {"CLEF_BASE_URL": "{url}", "CLOUDFLARE_API_TOKEN": _KEY},
     ),
     Client(
@@ -134,7 +134,7 @@ CLIENTS = (
         "`TRUSTCALL_S1_BASE_URL=URL/client/v4/accounts/ID`",
         "Workers AI",
         "all types, images, both models",
-        "BadRequestError",
+        ("BadRequestError", "AuthError"),
         {
             "TRUSTCALL_S1_BASE_URL": f"{{url}}/client/v4/accounts/{_ACCOUNT}",
             "CLOUDFLARE_API_TOKEN": _KEY,
@@ -145,14 +145,14 @@ CLIENTS = (
         "`server_url=URL` per call",
         "OpenRouter, SystemOne",
         "all types, an image; sync and async",
-        "BadRequestResponseError",
+        ("BadRequestResponseError", "UnauthorizedResponseError"),
     ),
     Client(
         "openai",
         "`OPENAI_BASE_URL=URL/v1`",
         "OpenAI Decisions",
         "all types, messages with an image and JSON; sync and async",
-        "UnprocessableEntityError",
+        ("UnprocessableEntityError", "AuthenticationError"),
         {"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_KEY": _KEY},
     ),
     Client(
@@ -160,19 +160,25 @@ CLIENTS = (
         "`OLLAMA_HOST=URL`",
         "Ollaya",
         "list, show, ps; sync and async",
-        "ResponseError",
+        ("ResponseError",),
         {"OLLAMA_HOST": "{url}"},
     ),
 )
 
 
+def _names(errors: tuple[str, ...]) -> str:
+    return ", ".join(f"`{error}`" for error in errors)
+
+
 def table() -> str:
     """The clients as rows of a Markdown table."""
     rows = [
-        f"| `{each.name}` {each.version} | {each.setting} | {each.dialect} | {each.calls} | `{each.error}` |"
+        f"| `{each.name}` {each.version} | {each.setting} | {each.dialect} | {each.calls} | {_names(each.errors)} |"
         for each in CLIENTS
     ]
-    return "\n".join(["| client | setting | dialect | what was asked | error met |", "|---|---|---|---|---|", *rows])
+    return "\n".join(
+        ["| client | setting | dialect | what was asked | exceptions met |", "|---|---|---|---|---|", *rows]
+    )
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ ENVIRONMENT = next(client.environment for client in CLIENTS if client.name == "t
 
 
 @pytest.fixture(scope="module")
-def faulty() -> Iterator[str]:
-    with faulty_frontend() as url:
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with faulty_frontend(tmp_path_factory.mktemp("faulty")) as url:
         yield url
 
 

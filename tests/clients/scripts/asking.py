@@ -17,6 +17,8 @@ from typing import Any
 from invariants import assert_answer
 
 URL = os.environ["SERVER_URL"]
+KEYED_URL = os.environ.get("KEYED_URL", "")
+"""The same server, where a key is needed that nobody here has."""
 KEY = "any-key-will-do"
 ACCOUNT = "0123456789abcdef"
 

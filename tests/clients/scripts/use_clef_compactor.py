@@ -2,8 +2,8 @@
 
 import asyncio
 
-from asking import QUESTIONS, TICKET, answers_without_client, assert_same, data_url, picture, raised, report
-from clef_compactor import AsyncClefCompactor, ClefAPIError, ClefCompactor
+from asking import KEYED_URL, QUESTIONS, TICKET, answers_without_client, assert_same, data_url, picture, raised, report
+from clef_compactor import AsyncClefCompactor, ClefAPIError, ClefAuthError, ClefCompactor
 from clef_compactor.core import build_questions, build_state
 
 CHUNKS = ["Refunds take five days.", "Our office has a garden.", "Charges are listed on the invoice."]
@@ -34,4 +34,8 @@ async def awaited():
 
 
 assert [chunk.score for chunk in asyncio.run(awaited())] == expected
-report(4, error)
+
+with ClefCompactor(base_url=f"{KEYED_URL}/client/v4", **settings) as compactor:
+    refused = raised(ClefAuthError, lambda: compactor.score(QUERY, CHUNKS))
+    assert refused.body["errors"][0]["code"] == 10000
+report(4, error, refused)

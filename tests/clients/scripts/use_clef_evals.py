@@ -3,8 +3,8 @@
 import asyncio
 import dataclasses
 
-from asking import QUESTIONS, TICKET, answers_without_client, assert_same, data_url, picture, raised, report
-from clef_evals import ClefAPIError, ClefClient, ClefConfig
+from asking import KEYED_URL, QUESTIONS, TICKET, answers_without_client, assert_same, data_url, picture, raised, report
+from clef_evals import ClefAPIError, ClefAuthError, ClefClient, ClefConfig
 from clef_evals.models import Choice, Noul, Score
 
 refund, team, anger = QUESTIONS.values()
@@ -47,4 +47,8 @@ async def awaited():
 
 
 assert_same(read(asyncio.run(awaited())), expected)
-report(3, error)
+
+with ClefClient(ClefConfig.from_env().with_overrides(base_url=f"{KEYED_URL}/client/v4")) as client:
+    refused = raised(ClefAuthError, lambda: client.run(TICKET, questions))
+    assert (refused.status_code, refused.error_code) == (401, 10000)
+report(3, error, refused)

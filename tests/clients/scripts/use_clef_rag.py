@@ -4,6 +4,7 @@ import asyncio
 
 from asking import (
     ACCOUNT,
+    KEYED_URL,
     QUESTIONS,
     TICKET,
     URL,
@@ -37,4 +38,22 @@ BIG = "word " * 17_000
 hosted = asyncio.run(ask(ClefConfig(backend="self-hosted", cache_dir=None), 413))
 cloud = asyncio.run(ask(ClefConfig(backend="workers-ai", base_url=workers_ai, account_id=ACCOUNT, cache_dir=None), 413))
 assert "5021" in str(cloud)
+
+
+async def refusal(config):
+    async with ClefClient(config) as client:
+        try:
+            await client.ask(TICKET, questions)
+        except ClefError as error:
+            return error
+    raise AssertionError("no ClefError")
+
+
+strangers = (
+    ClefConfig(backend="self-hosted", base_url=KEYED_URL, cache_dir=None),
+    ClefConfig(backend="workers-ai", base_url=workers_ai.replace(URL, KEYED_URL), account_id=ACCOUNT, cache_dir=None),
+)
+for stranger in strangers:
+    refused = asyncio.run(refusal(stranger))
+    assert (refused.status, refused.kind) == (401, "auth")
 report(2, hosted, cloud)

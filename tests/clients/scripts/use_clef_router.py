@@ -5,6 +5,7 @@ import asyncio
 from asking import (
     ACCOUNT,
     KEY,
+    KEYED_URL,
     QUESTIONS,
     TICKET,
     URL,
@@ -15,7 +16,7 @@ from asking import (
     raised,
     report,
 )
-from clef_router import AsyncClefRouter, ClefAPIError, ClefRouter
+from clef_router import AsyncClefRouter, ClefAPIError, ClefAuthError, ClefRouter
 from clef_router.models import DEFAULT_QUESTIONS
 
 settings = {"account_id": ACCOUNT, "api_token": KEY, "base_url": f"{URL}/client/v4"}
@@ -53,4 +54,8 @@ async def awaited():
 
 
 assert_same(read(asyncio.run(awaited())), expected)
-report(5, error)
+
+with ClefRouter(**settings | {"base_url": f"{KEYED_URL}/client/v4"}) as router:
+    refused = raised(ClefAuthError, lambda: router.decide(TICKET, QUESTIONS))
+    assert (refused.status_code, refused.error_code) == (401, 10000)
+report(5, error, refused)

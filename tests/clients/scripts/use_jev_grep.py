@@ -4,10 +4,22 @@ import asyncio
 import base64
 import io
 import json
+import os
 from pathlib import Path
 
-from asking import TICKET, answers_without_client, assert_same, picture, report
-from jevkit_runtime import PROVIDERS, Choice, Client, Image, Noul, ProviderError, Score, resolve
+from asking import KEYED_URL, TICKET, answers_without_client, assert_same, picture, report
+from jevkit_runtime import (
+    PROVIDERS,
+    Choice,
+    Client,
+    Image,
+    Noul,
+    ProviderError,
+    ProviderFatal,
+    Score,
+    Settings,
+    resolve,
+)
 from jgrep.cli import main, question
 
 lines = [TICKET, "The weather is fine."]
@@ -36,19 +48,23 @@ async def runtime():
     }
     async with Client(resolve(PROVIDERS)) as client:
         answers = await client.ask({"photo": image}, questions)
-    async with Client(resolve(PROVIDERS, model="no-such-model")) as client:
-        try:
-            await client.ask(TICKET, questions)
-        except ProviderError as error:
-            return prepared.data, questions, answers, error
-    raise AssertionError("no ProviderError")
+    keyed = Settings.from_env(os.environ | {"JEV_GATEWAY_URL": f"{KEYED_URL}/v1/systemone"})
+    backends = (resolve(PROVIDERS, model="no-such-model"), resolve(PROVIDERS, settings=keyed))
+    errors = []
+    for backend, kind in zip(backends, (ProviderError, ProviderFatal), strict=True):
+        async with Client(backend) as client:
+            try:
+                await client.ask(TICKET, questions)
+            except kind as error:
+                errors.append(error)
+    return prepared.data, questions, answers, errors
 
 
-data, questions, answers, error = asyncio.run(runtime())
-assert error.status == 400
+data, questions, answers, errors = asyncio.run(runtime())
+assert [error.status for error in errors] == [400, 401]
 as_sent = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
 expected = answers_without_client(
     {"photo": "image 1"}, {name: asked.body() for name, asked in questions.items()}, images=[as_sent]
 )
 assert_same(dict(answers), expected)
-report(4, error)
+report(4, *errors)

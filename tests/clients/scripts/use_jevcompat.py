@@ -1,6 +1,6 @@
 """jevcompat as a library: its own requests, its own judgement of the answers, and its own stop."""
 
-from asking import URL, raised, report
+from asking import KEYED_URL, URL, raised, report
 from jevcompat.checks import Abort, Ctx, preflight
 from jevcompat.client import Client
 from jevcompat.validate import validate_success
@@ -17,4 +17,6 @@ assert context.findings == [] and context.info["types_ok"] == {"noul"}
 
 error = raised(Abort, lambda: preflight(Ctx(Client(URL, model="no-such-model"), key_given=False)))
 assert "no-such-model" not in URL and "rejects a minimal valid request (400" in str(error)
-report(3, error)
+refused = raised(Abort, lambda: preflight(Ctx(Client(KEYED_URL), key_given=False)))
+assert "requires an API key (401)" in str(refused)
+report(3, error, refused)

@@ -3,11 +3,11 @@
 import asyncio
 import warnings
 
-from asking import QUESTIONS, TICKET, TOO_MANY_LEVELS, answers_without_client, assert_same, raised, report
+from asking import KEYED_URL, QUESTIONS, TICKET, TOO_MANY_LEVELS, answers_without_client, assert_same, raised, report
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_typesafe import Choice, Noul, Score, TypeSafeClassifier
-from langchain_typesafe.client import TypeSafeUnprocessableEntityError
+from langchain_typesafe.client import TypeSafeAuthenticationError, TypeSafeUnprocessableEntityError
 
 warnings.simplefilter("ignore")  # the package calls itself a beta at every use
 
@@ -39,4 +39,7 @@ steep = {"anger": Score(instructions="How frustrated?", criteria=TOO_MANY_LEVELS
 error = raised(TypeSafeUnprocessableEntityError, lambda: classifier.invoke({"state": TICKET, "questions": steep}))
 assert isinstance(error, ModelInvalidRequestError)
 assert error.body["detail"][0]["loc"][:3] == ["body", "questions", "anger"]
-report(4, error)
+
+stranger = TypeSafeClassifier(base_url=KEYED_URL)
+refused = raised(TypeSafeAuthenticationError, lambda: stranger.invoke({"state": TICKET, "questions": questions}))
+report(4, error, refused)

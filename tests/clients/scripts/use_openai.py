@@ -2,8 +2,8 @@
 
 import asyncio
 
-from asking import QUESTIONS, TICKET, answers_without_client, data_url, picture, raised, report
-from openai import AsyncOpenAI, OpenAI, UnprocessableEntityError
+from asking import KEYED_URL, QUESTIONS, TICKET, answers_without_client, data_url, picture, raised, report
+from openai import AsyncOpenAI, AuthenticationError, OpenAI, UnprocessableEntityError
 
 MODEL = "gpt-6-luna"
 team, anger = QUESTIONS["team"], QUESTIONS["anger"]
@@ -85,4 +85,7 @@ error = raised(UnprocessableEntityError, lambda: client.decisions.create(input=T
 assert error.type == "invalid_request_error"
 assert "choices" in error.message
 assert error.request_id
-report(4, error)
+
+stranger = OpenAI(base_url=f"{KEYED_URL}/v1")
+refused = raised(AuthenticationError, lambda: stranger.decisions.create(input=TICKET, model=MODEL, questions=ASKED))
+report(4, error, refused)

@@ -4,6 +4,7 @@ import asyncio
 
 from asking import (
     KEY,
+    KEYED_URL,
     QUESTIONS,
     TICKET,
     TOO_MANY_LEVELS,
@@ -16,7 +17,7 @@ from asking import (
     report,
 )
 from openrouter import OpenRouter
-from openrouter.errors import BadRequestResponseError
+from openrouter.errors import BadRequestResponseError, UnauthorizedResponseError
 
 MODEL = "typesafe/jev-latest"
 
@@ -50,4 +51,10 @@ with OpenRouter(api_key=KEY) as client:
     )
     assert error.data.error.code == 400
     assert "anger" in error.message
-report(4, error)
+
+    refused = raised(
+        UnauthorizedResponseError,
+        lambda: decisions.create(model=MODEL, questions=QUESTIONS, state=TICKET, server_url=KEYED_URL),
+    )
+    assert refused.data.error.code == 401
+report(4, error, refused)

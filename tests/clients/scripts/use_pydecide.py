@@ -3,10 +3,23 @@
 import asyncio
 import dataclasses
 
-from asking import KEY, QUESTIONS, TICKET, URL, answers_without_client, assert_same, data_url, picture, raised, report
-from decide import AsyncClient, BackendError, Choice, Client, Gate, Noul, Score
+from asking import (
+    KEY,
+    KEYED_URL,
+    QUESTIONS,
+    TICKET,
+    URL,
+    answers_without_client,
+    assert_same,
+    data_url,
+    picture,
+    raised,
+    report,
+)
+from decide import AsyncClient, AuthError, BackendError, Choice, Client, Gate, Noul, Score
 from decide.backends.openai_decisions import OpenAIDecisionsBackend
 from decide.backends.openrouter import OpenRouterBackend
+from decide.backends.typesafe import TypeSafeBackend
 
 
 def read(response):
@@ -53,4 +66,13 @@ with Client([OpenAIDecisionsBackend(KEY, base_url=f"{URL}/v1")]) as client:
     plain = {"team": questions["team"], "anger": questions["anger"]}
     wanted = answers_without_client(TICKET, {name: QUESTIONS[name] for name in plain})
     assert_same(read(client.decide(TICKET, plain)), wanted)
-report(6, error)
+
+for stranger in (
+    TypeSafeBackend(KEY, base_url=KEYED_URL),
+    OpenRouterBackend(KEY, base_url=f"{KEYED_URL}/api"),
+    OpenAIDecisionsBackend(KEY, base_url=f"{KEYED_URL}/v1"),
+):
+    with Client([stranger], Gate(on_error="raise")) as client:
+        refused = raised(AuthError, lambda client=client: client.decide(TICKET, questions))
+        assert refused.status == 401
+report(6, error, refused)

@@ -4,6 +4,7 @@ import asyncio
 
 from asking import (
     KEY,
+    KEYED_URL,
     QUESTIONS,
     TICKET,
     TOO_MANY_LEVELS,
@@ -15,7 +16,7 @@ from asking import (
     raised,
     report,
 )
-from system_one import APIError, AsyncSystemOne, OpenRouterConfig, SystemOne
+from system_one import APIError, AsyncSystemOne, AuthenticationError, OpenRouterConfig, SystemOne
 
 
 def read(output):
@@ -48,4 +49,7 @@ steep = {"anger": {"type": "score", "instructions": "How frustrated?", "criteria
 error = raised(APIError, lambda: client.ask(TICKET, steep))
 assert error.status == 422
 assert '"loc":["body","questions","anger"' in error.body
-report(3, error)
+
+stranger = SystemOne(base_url=KEYED_URL, api_key=KEY)
+refused = raised(AuthenticationError, lambda: stranger.ask(TICKET, QUESTIONS))
+report(3, error, refused)

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from asking import QUESTIONS, TICKET, answers_without_client, assert_same, raised, report
+from asking import KEYED_URL, QUESTIONS, TICKET, answers_without_client, assert_same, raised, report
 from haystack import Document
 from haystack_integrations.components.classifiers.typesafe import TypeSafeDocumentClassifier
 from haystack_integrations.components.routers.typesafe import TypeSafeTextRouter
-from typesafe_sdk import TypeSafeBadRequestError
+from typesafe_sdk import TypeSafeAuthenticationError, TypeSafeBadRequestError
 
 documents = [Document(content=TICKET), Document(content="How much is the large plan?")]
 classifier = TypeSafeDocumentClassifier(QUESTIONS, raise_on_failure=True)
@@ -26,4 +26,6 @@ assert asyncio.run(router.run_async(TICKET)) == {expected["route"]["choice"]: TI
 
 lost = TypeSafeTextRouter(labels, model="no-such-model")
 error = raised(TypeSafeBadRequestError, lambda: lost.run(TICKET))
-report(4, error)
+stranger = TypeSafeTextRouter(labels, api_base_url=KEYED_URL)
+refused = raised(TypeSafeAuthenticationError, lambda: stranger.run(TICKET))
+report(4, error, refused)

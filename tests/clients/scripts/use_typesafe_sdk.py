@@ -1,7 +1,7 @@
 """typesafe-sdk: the three types and an image; `TYPESAFE_BASE_URL` alone says where."""
 
-from asking import QUESTIONS, TICKET, answers_without_client, assert_same, data_url, picture, raised, report
-from typesafe_sdk import Image, TypeSafeBadRequestError, TypeSafeClient
+from asking import KEYED_URL, QUESTIONS, TICKET, answers_without_client, assert_same, data_url, picture, raised, report
+from typesafe_sdk import Image, TypeSafeAuthenticationError, TypeSafeBadRequestError, TypeSafeClient
 
 with TypeSafeClient() as client:
     names = [model.name for model in client.models.list().models]
@@ -18,4 +18,7 @@ with TypeSafeClient() as client:
     error = raised(TypeSafeBadRequestError, lambda: client.system_one(TICKET, QUESTIONS, model="no-such-model"))
     assert error.body["detail"]["error_type"] == "api_usage_error"
     assert "jev-latest" in str(error)
-report(3, error)
+
+with TypeSafeClient(base_url=KEYED_URL) as client:
+    refused = raised(TypeSafeAuthenticationError, lambda: client.system_one(TICKET, QUESTIONS))
+report(3, error, refused)
