@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from frontend.abandoned import unless_abandoned
 from frontend.accounting import Accounting
 from frontend.body import read_body
 from frontend.health import Heartbeat
@@ -78,10 +79,14 @@ class Decisions:
             raise Overloaded(f"{self._in_flight} requests are being answered, as many as are taken at once.")
         self._in_flight += 1
         try:
-            with self._accounting.in_flight():
-                yield
+            yield
         finally:
             self._in_flight -= 1
+
+    @property
+    def in_flight(self) -> int:
+        """The places that are held."""
+        return self._in_flight
 
     async def read(self, request: Request) -> bytes:
         """The request's body, unpacked, under the caller's limit. Raises Overloaded before the first answer."""
@@ -111,20 +116,22 @@ class Decisions:
         """The ensemble's answer to a SystemOne body that came with `request`. Raises a ServiceError.
 
         `request_id` is the request's own where it is not given. `deadline` is in Unix seconds; without one the time
-        that the setting gives a request begins here.
+        that the setting gives a request begins here. A client that leaves ends it with ClientDisconnect, and what the
+        model had not begun is not computed.
         """
         # The preprocess step refuses the rest, with the same words.
         parsed = parse_request(body, self._request_settings(request)) if len(body) <= EARLY_BYTES else None
         if deadline is None:
             deadline = time.time() + self._settings.request_timeout_ms / 1000
         try:
-            decision = await self._triton.decide(
+            answering = self._triton.decide(
                 body,
                 request_id=request_id or request.state.request_id,
                 deadline=deadline,
                 parameters={**(parameters or {}), **_tier(request).parameters()},
                 images=images,
             )
+            decision = await unless_abandoned(request, answering)
         except ServiceError as error:
             if error.status >= 500:
                 self._heartbeat.failed()

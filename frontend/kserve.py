@@ -15,9 +15,23 @@ from tritonclient.grpc import service_pb2
 from preprocess.errors import DeadlineExceeded, InternalError, Overloaded, ServiceError
 
 ENSEMBLE = "clef"
+MODEL = "clef_model"
 Parameter = str | int | float | bool
 _TIMES = ("QUEUE_MS", "PREPROCESS_MS", "COMPUTE_MS", "POSTPROCESS_MS")
 _OUTPUTS = ("RESPONSE", "MODEL_INFO", "BATCH_SIZE", *_TIMES)
+# Of the model step: the shape of one row.
+_MODEL_INPUTS: tuple[tuple[str, str, list[int]], ...] = (
+    ("INPUT_IDS", "INT32", []),
+    ("RECORD_LENGTHS", "INT32", []),
+    ("QUESTION_COUNTS", "INT32", []),
+    ("STATE_END", "INT32", []),
+    ("QUESTION_SPANS", "INT32", [2]),
+    ("QUESTION_TYPES", "INT32", []),
+    ("OPTION_COUNTS", "INT32", []),
+    ("OPTION_SPANS", "INT32", [2]),
+    ("PATCHES", "UINT8", [768]),
+    ("IMAGE_GRID", "INT32", [3]),
+)
 _LENGTH = struct.Struct("<I")
 _FLOAT = struct.Struct("<f")
 _INT = struct.Struct("<i")
@@ -53,6 +67,17 @@ def infer_request(
     if images:
         message.inputs.add(name="IMAGES", datatype="BYTES", shape=[1, len(images)])
         message.raw_input_contents.append(b"".join(map(_bytes_element, images)))
+    return message
+
+
+def cancel_request(token: str) -> service_pb2.ModelInferRequest:
+    """A call of the model step that gives up the request whose parameter `cancel_token` this is.
+
+    The model step reads no tensor of it, but Triton wants every input there, so all are empty.
+    """
+    message = service_pb2.ModelInferRequest()
+    message.CopyFrom(_cancel_template())
+    _set_parameter(message.parameters["cancel"], token)
     return message
 
 
@@ -99,6 +124,16 @@ def _template() -> service_pb2.ModelInferRequest:
     message.inputs.add(name="REQUEST", datatype="BYTES", shape=[1, 1])
     for name in _OUTPUTS:
         message.outputs.add(name=name)
+    return message
+
+
+@functools.cache
+def _cancel_template() -> service_pb2.ModelInferRequest:
+    message = service_pb2.ModelInferRequest(model_name=MODEL)
+    for name, datatype, row in _MODEL_INPUTS:
+        message.inputs.add(name=name, datatype=datatype, shape=[1, 0, *row])
+        message.raw_input_contents.append(b"")
+    message.outputs.add(name="BATCH_SIZE")
     return message
 
 

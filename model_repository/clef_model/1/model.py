@@ -3,6 +3,9 @@
 `execute` returns before the answers: each request is answered through its response sender by the scheduler's
 thread, so that what waits is always in one place, ordered by `clef.scheduler`, and a request that arrives while the
 model is busy can be in the very next micro-batch.
+
+A request with the parameter `cancel` is no request: it gives up the waiting one whose `cancel_token` it names. That is
+how a client that left reaches this step, since Triton 2.51 does not pass an ensemble's cancellation on.
 """
 
 from __future__ import annotations
@@ -15,16 +18,18 @@ import triton_python_backend_utils as pb_utils
 
 from adapter.step import failure, parameters, read, response
 from clef.batch import split_records
-from clef.errors import DeadlinePassed, InvalidRecord, Unavailable
+from clef.errors import Cancelled, DeadlinePassed, InvalidRecord, Unavailable
 from clef.model import ClefModel
 from clef.scheduler import Job, Scheduler, Scores
 from clef.settings import read_settings
 from preprocess.errors import DeadlineExceeded, InvalidRequest, Overloaded, ServiceError
 
 DEVICE_LOST_EXIT_CODE = 70
+NOTHING = Scores(np.empty(0, dtype=np.float32), queue_ms=0, compute_ms=0, batch_size=0)
 
 # `clef` knows nothing of HTTP; these are its errors as a client is told them. Any other is an internal error.
 TOLD: dict[type[Exception], type[ServiceError]] = {
+    Cancelled: Overloaded,  # nobody is there to read it
     DeadlinePassed: DeadlineExceeded,
     InvalidRecord: InvalidRequest,
     Unavailable: Overloaded,
@@ -48,13 +53,19 @@ class TritonPythonModel:
 
     def _submit(self, request: pb_utils.InferenceRequest) -> None:
         sender, request_id = request.get_response_sender(), request.request_id()
+        reply = _reply(sender, request_id)
         try:
-            deadline_ms = parameters(request).get("deadline_ms")
-            deadline = None if deadline_ms is None else int(deadline_ms) / 1e3
-            job = Job(split_records(read(request)), _reply(sender, request_id), deadline, sender.is_cancelled)
-            self._scheduler.submit(job)
+            told = parameters(request)
+            if "cancel" in told:
+                self._scheduler.cancel(str(told["cancel"]))
+                reply(NOTHING)
+                return
+            deadline = int(told["deadline_ms"]) / 1e3 if "deadline_ms" in told else None
+            self._scheduler.submit(
+                Job(split_records(read(request)), reply, deadline, sender.is_cancelled, told.get("cancel_token"))
+            )
         except Exception as error:  # the process's boundary: one request's failure is its own
-            sender.send(failure(_told(error), request_id), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            reply(error)
 
 
 def _told(error: Exception) -> Exception:
