@@ -1,8 +1,7 @@
 """What a request came to, for the metrics and for its row in the usage log."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frontend.context import CLIENT_GONE
@@ -17,12 +16,6 @@ class Accounting:
     def __init__(self, metrics: Metrics, usage: UsageLog) -> None:
         self._metrics = metrics
         self._usage = usage
-
-    @contextmanager
-    def in_flight(self) -> Iterator[None]:
-        """While a request is read and answered."""
-        with self._metrics.in_flight.track_inprogress():
-            yield
 
     def decided(self, fields: dict[str, Any], decision: Decision, images: Sequence[object] | None) -> None:
         """Add a decision to its request. `images` is None where nobody here has looked into the body."""

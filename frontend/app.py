@@ -52,6 +52,7 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
     accounting = Accounting(counters, usage)
     heartbeat = Heartbeat(settings, triton)
     decisions = Decisions(settings, triton, heartbeat, keys, rates, accounting)
+    counters.in_flight.set_function(lambda: decisions.in_flight)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

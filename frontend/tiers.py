@@ -1,15 +1,15 @@
 """Who calls, and what their tier allows."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic.dataclasses import dataclass as validated
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
-@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
+@validated(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class Tier:
     """Limits of one tier; None leaves the server's own, which a tier can lower and never raise."""
 

@@ -72,6 +72,10 @@ class UsageRow:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
+# `dataclasses.asdict` copies every value, which measured half the cost of a row.
+_FIELDS = tuple(field.name for field in dataclasses.fields(UsageRow))
+
+
 class UsageLog:
     """`url` is SQLAlchemy's: `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`."""
 
@@ -127,7 +131,7 @@ class UsageLog:
 
     def _write(self, batch: list[UsageRow]) -> None:
         """Until the database has taken the rows, or refused them, or the log is closed without it."""
-        rows = [dataclasses.asdict(row) for row in batch]
+        rows = [{name: getattr(row, name) for name in _FIELDS} for row in batch]
         waiting = False
         while True:
             try:
