@@ -85,10 +85,15 @@ def render(defaults: Run, strict: Run) -> str:
         jevcompat=versions["jevcompat"],
         sdk=versions["typesafe-sdk"],
         settings=settings,
-        defaults=f"{defaults.verdict}, {defaults.counts()}",
-        strict=f"{strict.verdict}, {strict.counts()}",
+        defaults=_verdict(defaults),
+        strict=_verdict(strict),
         rows="\n".join(rows),
     )
+
+
+def _verdict(run: Run) -> str:
+    missed = ", ".join(f"`{name}`" for level in ("MUST", "SHOULD") for name in run.named(level, "fail"))
+    return f"{run.verdict}, {run.counts()} | {missed or 'nothing'}"
 
 
 _PAGE = """\
@@ -102,8 +107,8 @@ python -m tests.clients.conformance
 
 which starts the stack twice on the golden release, whose weights are random, and runs the suite on each.
 
-| | settings | verdict |
-|---|---|---|
+| | settings | verdict | missed |
+|---|---|---|---|
 | defaults | `CLEF_SEMANTICS=joint`, `CLEF_CONFIDENCE=top`, no keys | {defaults} |
 | as TypeSafe | {settings}, `SYSTEMONE_KEYS` without a public tier | {strict} |
 
