@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clef.planner import SLACK_TOKENS, STRETCH, Limits, Waiting, alike, next_batch
+
+LENGTHS = st.integers(1, 400) | st.integers(1, 20_000)
+QUEUES = st.lists(st.builds(Waiting, LENGTHS, st.booleans()), min_size=1, max_size=40)
+LIMITS = st.builds(Limits, tokens=st.integers(1, 20_000), records=st.integers(1, 32))
+
+
+def queue(*lengths: int) -> list[Waiting]:
+    return [Waiting(length) for length in lengths]
+
+
+def lengths_of(chosen: list[int], waiting: list[Waiting]) -> list[int]:
+    return [waiting[place].length for place in chosen]
+
+
+@given(QUEUES, LIMITS, st.booleans())
+def test_a_micro_batch_keeps_every_bound(waiting: list[Waiting], limits: Limits, oldest_leads: bool) -> None:
+    chosen = next_batch(waiting, limits, oldest_leads)
+    lengths = lengths_of(chosen, waiting)
+    assert len(set(chosen)) == len(chosen) > 0
+    assert lengths == sorted(lengths)
+    assert len(chosen) <= limits.records
+    assert len(chosen) == 1 or max(lengths) * len(chosen) <= limits.tokens
+    assert alike(min(lengths), max(lengths))
+    assert max(lengths) * len(chosen) <= STRETCH * sum(lengths) + SLACK_TOKENS * len(chosen)
+    assert len({waiting[place].has_media for place in chosen}) == 1
+
+
+@given(QUEUES, LIMITS)
+def test_the_shortest_leads_unless_the_oldest_must(waiting: list[Waiting], limits: Limits) -> None:
+    shortest = min(record.length for record in waiting)
+    assert min(lengths_of(next_batch(waiting, limits), waiting)) == shortest
+    assert 0 in next_batch(waiting, limits, oldest_leads=True)
+
+
+@given(QUEUES, LIMITS, st.booleans())
+def test_nothing_that_would_fit_is_left_behind(waiting: list[Waiting], limits: Limits, oldest_leads: bool) -> None:
+    chosen = next_batch(waiting, limits, oldest_leads)
+    lengths = lengths_of(chosen, waiting)
+    for place, record in enumerate(waiting):
+        if place in chosen or record.has_media != waiting[chosen[0]].has_media:
+            continue
+        together = [*lengths, record.length]
+        fits = max(together) * len(together) <= limits.tokens and len(together) <= limits.records
+        assert not (fits and alike(min(together), max(together)))
+
+
+@given(QUEUES, LIMITS, st.randoms(use_true_random=False))
+def test_a_queue_drains_whoever_leads(waiting: list[Waiting], limits: Limits, chance: object) -> None:
+    left = list(range(len(waiting)))
+    done: list[int] = []
+    while left:
+        chosen = next_batch([waiting[place] for place in left], limits, chance.random() < 0.5)  # type: ignore[attr-defined]
+        done += [left[place] for place in chosen]
+        left = [place for index, place in enumerate(left) if index not in chosen]
+    assert sorted(done) == list(range(len(waiting)))
+
+
+@given(LENGTHS, LENGTHS)
+def test_likeness_is_mutual(one: int, other: int) -> None:
+    assert alike(one, other) == alike(other, one) and alike(one, one)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "chosen"),
+    [
+        (queue(16000, 250, 240, 260), [240, 250, 260]),
+        (queue(16000), [16000]),
+        (queue(20000, 20000), [20000]),
+        (queue(200, 314, 315), [200, 314]),
+        (queue(*[500] * 40), [500] * 32),
+        (queue(3000, 3100, 3200, 3300, 3400, 3500), [3000, 3100, 3200, 3300]),
+    ],
+)
+def test_what_it_comes_to_under_the_default_limits(waiting: list[Waiting], chosen: list[int]) -> None:
+    assert lengths_of(next_batch(waiting, Limits(tokens=16384, records=32)), waiting) == chosen
+
+
+def test_an_old_long_record_takes_its_like_along() -> None:
+    waiting = queue(4000, 200, 4500, 210, 3900, 16000)
+    chosen = next_batch(waiting, Limits(tokens=16384, records=32), oldest_leads=True)
+    assert lengths_of(chosen, waiting) == [3900, 4000, 4500]
+
+
+def test_records_with_images_go_apart() -> None:
+    waiting = [Waiting(200), Waiting(201, True), Waiting(202), Waiting(203, True)]
+    assert next_batch(waiting, Limits(16384, 32)) == [0, 2]
+    assert next_batch(waiting[1:], Limits(16384, 32)) == [0, 2]
