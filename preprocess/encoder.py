@@ -11,9 +11,10 @@ import numpy as np
 
 from preprocess import prompt
 from preprocess.errors import RequestTooLarge
+from preprocess.long_text import Reading, read
 from preprocess.plan import PlannedQuestion, Truncated
 from preprocess.schema import Request
-from preprocess.schema_encoder import Ints, SchemaEncoder, Tail, TooManyTokens
+from preprocess.schema_encoder import EncodedSchema, Ints, SchemaEncoder, TooManyTokens
 from preprocess.settings import Overflow, Semantics
 from preprocess.tokenizer import Tokenizer
 
@@ -21,8 +22,8 @@ from preprocess.tokenizer import Tokenizer
 PATCHES_PER_TOKEN = 4
 # The needed tokens are counted to the end for inputs up to this many times the limit, and said as "at least" beyond.
 EXACT_UP_TO = 2
-# A state is probed before it is read whole when it has this many characters for each token allowed.
-PROBE_CHARS_PER_TOKEN = 16
+# What is cut off is counted, too: a state of more tokens is refused even where it may be cut (4 s of work).
+MOST_TOKENS_CUT = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,34 @@ class Encoder:
         its images alone do, otherwise under `overflow="reject"`; under "truncate" the state is cut from its end.
         """
         head = self._head(media_grids)
-        try:
-            schema = self._schema.encode(request.questions, semantics, EXACT_UP_TO * max_length)
-        except TooManyTokens as error:
-            raise _too_large(f"at least {len(head) + error.tokens}", max_length, " without its state") from None
-        fixed = len(head) + max(len(tail.ids) for tail in schema.tails)
-        if fixed > max_length:
-            raise _too_large(str(fixed), max_length, " without its state")
+        schema = self._encode_schema(request, semantics, len(head), max_length)
+        rooms = [max_length - len(head) - len(tail.ids) for tail in schema.tails]
+        if min(rooms) < 0:
+            raise _too_large(str(max_length - min(rooms)), max_length, " without its state")
+        reading = self._read_state(prompt.render(request.state), rooms, max_length, overflow)
+        state = np.array(reading.ids, dtype=np.int32)
+        kept = [min(len(state), room) for room in rooms]
+        dropped = reading.tokens - min(kept)
+        return _join(head, state, kept, schema, Truncated(min(kept), dropped) if dropped else None)
 
-        text = prompt.render(request.state)
-        if overflow == "reject":
-            self._refuse_hopeless(text, fixed, max_length)
-        state = np.array(self._tokenizer.encode(text), dtype=np.int32)
-        if overflow == "reject" and fixed + len(state) > max_length:
-            raise _too_large(str(fixed + len(state)), max_length)
-        kept = [min(len(state), max_length - len(head) - len(tail.ids)) for tail in schema.tails]
-        dropped = len(state) - min(kept)
-        return _join(
-            head, state, kept, schema.tails, schema.questions, Truncated(min(kept), dropped) if dropped else None
-        )
+    def _encode_schema(self, request: Request, semantics: Semantics, before: int, max_length: int) -> EncodedSchema:
+        try:
+            return self._schema.encode(request.questions, semantics, EXACT_UP_TO * max_length)
+        except TooManyTokens as error:
+            raise _too_large(f"at least {before + error.tokens}", max_length, " without its state") from None
+
+    def _read_state(self, text: str, rooms: list[int], max_length: int, overflow: Overflow) -> Reading:
+        """As many ids as the widest record has room for. Raises RequestTooLarge where the narrowest must not be cut."""
+        cut = overflow == "truncate"
+        stop_at = MOST_TOKENS_CUT if cut else min(rooms) + (EXACT_UP_TO - 1) * max_length
+        reading = read(self._tokenizer.encode, text, keep=max(rooms), stop_at=max(stop_at, max(rooms)))
+        if cut and not reading.whole:
+            message = f"The state has at least {reading.tokens} tokens; {MOST_TOKENS_CUT} are allowed where it is cut."
+            raise RequestTooLarge(message)
+        if not cut and reading.tokens > min(rooms):
+            needed = max_length - min(rooms) + reading.tokens
+            raise _too_large(str(needed) if reading.whole else f"at least {needed}", max_length)
+        return reading
 
     def _head(self, media_grids: Ints) -> Ints:
         if len(media_grids) == 0:
@@ -95,24 +105,15 @@ class Encoder:
             ids += tokenizer.vision_start, *[tokenizer.image_pad] * (patches // PATCHES_PER_TOKEN), tokenizer.vision_end
         return np.concatenate([self._prefix, np.array(ids + tokenizer.media_end, dtype=np.int32)])
 
-    def _refuse_hopeless(self, text: str, fixed: int, max_length: int) -> None:
-        # So that a state of megabytes costs what its limit allows, not what its size would.
-        chars = PROBE_CHARS_PER_TOKEN * max_length
-        while chars < len(text):
-            tokens = len(self._tokenizer.encode(text[:chars]))
-            if tokens > EXACT_UP_TO * max_length:
-                raise _too_large(f"at least {fixed + tokens}", max_length)
-            chars *= 4
-
 
 def _join(
     head: Ints,
     state: Ints,
     kept: list[int],
-    tails: tuple[Tail, ...],
-    questions: tuple[PlannedQuestion, ...],
+    schema: EncodedSchema,
     truncated: Truncated | None,
 ) -> Encoded:
+    tails = schema.tails
     ends = [len(head) + length for length in kept]
     pieces = [piece for length, tail in zip(kept, tails, strict=True) for piece in (head, state[:length], tail.ids)]
     placed = list(zip(tails, ends, strict=True))
@@ -125,7 +126,7 @@ def _join(
         question_types=np.concatenate([tail.types for tail in tails]),
         option_counts=np.concatenate([tail.option_counts for tail in tails]),
         option_spans=np.concatenate([tail.option_spans + np.int32(end) for tail, end in placed]),
-        questions=questions,
+        questions=schema.questions,
         truncated=truncated,
     )
 

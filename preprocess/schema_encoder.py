@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from preprocess import prompt
+from preprocess.long_text import read
 from preprocess.lru import Lru
 from preprocess.plan import PlannedQuestion
 from preprocess.schema import Question
@@ -109,15 +110,13 @@ class SchemaEncoder:
         question_spans: list[tuple[int, int]] = []
         option_spans: list[Ints] = []
         for number, (shown_id, name, question) in enumerate(entries, start=1):
-            head = _array(self._tokenizer.encode(prompt.field_head(number, shown_id, question.type)))
-            body = self._body(prompt.instruction(name, question), prompt.options(question), stop_at - length)
-            pieces += head, body.ids
+            head = _array(self._read(prompt.field_head(number, shown_id, question.type), length, stop_at))
             start = length + len(head)
+            body = self._body(prompt.instruction(name, question), prompt.options(question), start, stop_at)
+            pieces += head, body.ids
             question_spans.append((start, start + body.question_end))
             option_spans.append(body.option_spans + start)
             length = start + len(body.ids)
-            if length > stop_at:
-                raise TooManyTokens(length)
         return Tail(
             ids=np.concatenate([*pieces, self._suffix]),
             question_spans=_array(question_spans),
@@ -126,30 +125,35 @@ class SchemaEncoder:
             option_counts=_array([len(spans) for spans in option_spans]),
         )
 
-    def _body(self, instruction: str, options: list[prompt.Option], room: int) -> _Body:
+    def _body(self, instruction: str, options: list[prompt.Option], before: int, stop_at: int) -> _Body:
         key = (instruction, *map(prompt.option_text, options))
         body = self._bodies.get(key)
         if body is None:
-            body = self._encode_body(key, room)
+            body = self._encode_body(key, before, stop_at)
             self._bodies.put(key, body, len(body.ids))
         return body
 
-    def _encode_body(self, texts: tuple[str, ...], room: int) -> _Body:
+    def _encode_body(self, texts: tuple[str, ...], before: int, stop_at: int) -> _Body:
         instruction, *options = texts
-        ids = self._tokenizer.encode(instruction)
+        ids = self._read(instruction, before, stop_at)
         question_end = len(ids)
         ids += self._options_head
         spans: list[tuple[int, int]] = []
         for number, text in enumerate(options):
             ids += self._option_head(number)
             start = len(ids)
-            ids += self._tokenizer.encode(text)
+            ids += self._read(text, before + start, stop_at)
             spans.append((start, len(ids)))
             ids += self._option_end
-            if len(ids) > room:
-                raise TooManyTokens(len(ids))
         ids += self._field_end
         return _Body(_array(ids), question_end, _array(spans))
+
+    def _read(self, text: str, before: int, stop_at: int) -> list[int]:
+        room = max(0, stop_at - before)
+        reading = read(self._tokenizer.encode, text, keep=room, stop_at=room)
+        if reading.tokens > room:
+            raise TooManyTokens(before + reading.tokens)
+        return reading.ids
 
     def _option_head(self, number: int) -> list[int]:
         while len(self._option_heads) <= number:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,22 @@ from tests.preprocess.checks import ARRAYS, per_record
 
 Encoders = dict[SpecialTokens, Encoder]
 NO_IMAGES = np.zeros((0, 3), dtype=np.int32)
+
+
+class CountingTokenizer(Tokenizer):
+    """A literal tokenizer that remembers what it was given."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.texts: list[str] = []
+        super().__init__(vocabulary, "literal")
+
+    @property
+    def characters(self) -> int:
+        return sum(map(len, self.texts))
+
+    def encode(self, text: str) -> list[int]:
+        self.texts.append(text)
+        return super().encode(text)
 
 
 def request_of(body: dict[str, Any]) -> Request:
@@ -149,29 +166,68 @@ def test_images_count_as_tokens_that_cannot_be_cut(encoders: Encoders) -> None:
         encode(encoder, BODY, grids, max_length=fixed - 1, overflow="truncate")
 
 
+def refused_tokens(error: RequestTooLarge) -> int:
+    """The tokens that a refusal says are needed at least, which must be more than it says are allowed."""
+    found = re.search(r"at least (\d+) tokens.*; (\d+) are allowed", str(error))
+    assert found is not None, error
+    needed, allowed = map(int, found.groups())
+    assert needed > allowed
+    return needed
+
+
+@pytest.mark.parametrize("overflow", ["reject", "truncate"])
 @pytest.mark.parametrize("text", ["word ", "7", " ", "é", "😀", "a", "-"])
-def test_a_state_of_megabytes_is_refused_without_reading_all_of_it(encoders: Encoders, text: str) -> None:
-    state = text * (12_000_000 // len(json.dumps(text)))
-    with pytest.raises(RequestTooLarge, match="needs at least") as caught:
-        encode(encoders["literal"], BODY | {"state": state}, max_length=400)
-    assert "400 are allowed" in str(caught.value)
+def test_a_state_of_megabytes_costs_little(vocabulary: Vocabulary, text: str, overflow: Overflow) -> None:
+    tokenizer = CountingTokenizer(vocabulary)
+    body = BODY | {"state": text * (12_000_000 // len(json.dumps(text)))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("preprocess.encoder.MOST_TOKENS_CUT", 20_000)
+        with pytest.raises(RequestTooLarge) as caught:
+            encode(Encoder(tokenizer, 0), body, max_length=400, overflow=overflow)
+    refused_tokens(caught.value)
+    assert tokenizer.characters < 1_000_000
+    assert max(map(len, tokenizer.texts)) < 500_000
+
+
+def test_a_long_state_is_cut_and_its_tokens_are_counted(encoders: Encoders) -> None:
+    words = "The quick brown fox jumps over the lazy dog. " * 20_000
+    encoded = encode(encoders["literal"], BODY | {"state": words}, max_length=400, overflow="truncate")
+    assert encoded.truncated is not None
+    assert sum(vars_of(encoded.truncated)) == len(Tokenizer.load(RELEASE, "literal").encode(words))
 
 
 def test_a_compressible_state_is_read_to_its_end(encoders: Encoders) -> None:
-    # Many characters a token: longer than the probe, and yet within the limit.
     state = " " * 20_000
     needed = exact_tokens(encoders["literal"], BODY | {"state": state})
     assert needed < len(state) / 16
     assert exact_tokens(encoders["literal"], BODY | {"state": state}, max_length=needed) == needed
 
 
+WORDS = "word " * 2_400_000
+HUGE = {
+    "id": {WORDS: {"type": "noul"}},
+    "instructions": {"q": {"type": "noul", "instructions": WORDS}},
+    "instructions object": {"q": {"type": "noul", "instructions": {"a": WORDS}}},
+    "option": {"q": {"type": "choice", "criteria": {"a": None, WORDS: None}}},
+    "description": {"q": {"type": "choice", "criteria": {"a": None, "b": WORDS}}},
+    "side": {"q": {"type": "noul", "criteria": {"false": WORDS}}},
+    "level": {"q": {"type": "score", "criteria": ["a", WORDS]}},
+    "many options": {
+        f"q{k}": {"type": "choice", "criteria": {f"option {n}": "word " * 30 for n in range(255)}} for k in range(64)
+    },
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
 @pytest.mark.parametrize("semantics", ["joint", "independent"])
-def test_a_schema_of_megabytes_is_refused_without_reading_all_of_it(encoders: Encoders, semantics: Semantics) -> None:
-    words = " ".join(f"word{k}" for k in range(30))
-    options = {f"option {k}": words for k in range(255)}
-    questions = {f"q{k}": {"type": "choice", "criteria": options} for k in range(64)}
-    with pytest.raises(RequestTooLarge, match="at least"):
-        encode(encoders["literal"], {"state": "x", "questions": questions}, max_length=4_096, semantics=semantics)
+def test_a_schema_of_megabytes_costs_little(vocabulary: Vocabulary, name: str, semantics: Semantics) -> None:
+    tokenizer = CountingTokenizer(vocabulary)
+    body = {"state": "x", "questions": HUGE[name]}
+    # The neutral id stands for the long one, which then is the instructions.
+    with pytest.raises(RequestTooLarge, match="without its state") as caught:
+        encode(Encoder(tokenizer, 0), body, max_length=4_096, semantics=semantics)
+    refused_tokens(caught.value)
+    assert tokenizer.characters < 500_000
 
 
 # Independent records
@@ -294,16 +350,7 @@ def test_what_was_kept_cannot_be_changed_by_an_answer(encoders: Encoders) -> Non
 
 
 def test_a_schema_seen_before_is_not_tokenized_again(vocabulary: Vocabulary) -> None:
-    class Counting(Tokenizer):
-        texts: list[str]
-
-        def encode(self, text: str) -> list[int]:
-            self.texts.append(text)
-            return super().encode(text)
-
-    tokenizer = Counting.__new__(Counting)
-    tokenizer.texts = []
-    Tokenizer.__init__(tokenizer, vocabulary, "literal")
+    tokenizer = CountingTokenizer(vocabulary)
     schema = SchemaEncoder(tokenizer, 16)
     questions = request_of(CASES["three-types"]["request"]).questions
     schema.encode(questions, "joint", 16_384)
