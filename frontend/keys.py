@@ -8,12 +8,13 @@ import typer
 
 from frontend import keyfile
 from frontend.keyfile import PUBLIC, SHIPPED_TIERS, KeyFile, KeyFileError
+from frontend.settings import Settings
 
 cli = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 Name = Annotated[str, typer.Argument(help="Whose key it is; the usage log names it.")]
 File = Annotated[Path, typer.Option("--file", envvar="SYSTEMONE_KEYS", help="The key file.")]
-_DEFAULT_FILE = Path("keys.json")
+_DEFAULT_FILE: Path = Settings.model_fields["keys"].default
 
 
 @cli.command()

@@ -49,7 +49,9 @@ class Server:
 
 @contextmanager
 def postgresql() -> Iterator[Server]:
-    binaries = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    installed = list(Path("/usr/lib/postgresql").glob("*/bin"))
+    assert installed, "these tests need Debian's packages postgresql and redis-server"
+    binaries = max(installed, key=lambda path: int(path.parent.name))
     with _folder() as folder, _port() as port:
         subprocess.run(
             [binaries / "initdb", "-D", folder / "data", "-U", "clef", "--auth=trust", "--no-sync", "--encoding=UTF8"],

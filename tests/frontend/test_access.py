@@ -19,12 +19,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from frontend import keyfile
 from frontend.app import create_app
 from frontend.keyfile import SHIPPED_TIERS, KeyFile
-from frontend.settings import Settings, SettingsError
+from frontend.settings import Settings, SettingsError, read_settings
 from frontend.tiers import Tier
 from preprocess.errors import InternalError
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
+from tests.frontend.kserve_server import Kserve, serving
 from tests.frontend.running import NOUL, assert_documented, body_of, client_of, until_ready
 from tests.frontend.servers import redis
+from tests.frontend.test_main import connectable, frontend
 
 SECRET = "canary5520"
 TIERS = {"gold": Tier(), "slow": Tier(decisions_per_minute=2), **SHIPPED_TIERS}
@@ -403,7 +405,17 @@ async def test_metrics_have_a_bounded_set_of_labels(place: Place, client: httpx.
     assert SECRET not in response.text and "key1" not in response.text
 
 
-# Logs, and the start
+# Logs, the document, the start and the stop
+
+
+async def test_the_document_says_where_a_key_goes(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    assert document["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
+    secured = {
+        path for path, methods in document["paths"].items() for found in methods.values() if found.get("security")
+    }
+    template = "/client/v4/accounts/{account}/ai/run/@cf/cloudflare/{model}"
+    assert secured == {template if path.startswith("/client/") else path for path in ROUTES}
 
 
 async def test_no_key_is_in_the_log(place: Place, client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
@@ -428,6 +440,36 @@ async def test_no_key_is_in_the_log(place: Place, client: httpx.AsyncClient, cap
 def test_a_wrong_setting_is_no_start(triton: FakeTriton, settings: dict[str, str], variable: str) -> None:
     with pytest.raises(SettingsError, match=variable):
         create_app(Settings(**settings), triton)  # type: ignore[arg-type]
+
+
+def test_settings_are_read_from_the_environment(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "SYSTEMONE_KEYS": str(place.keys),
+        "SYSTEMONE_RATE_STORAGE": "redis://redis:6379",
+        "SYSTEMONE_RATE_TIMEOUT_MS": "70",
+        "SYSTEMONE_USAGE_URL": "postgresql://clef@db/clef",
+    }.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings()
+    assert (settings.keys, settings.rate_storage) == (place.keys, "redis://redis:6379")
+    assert (settings.rate_timeout_ms, settings.usage_url) == (70, "postgresql://clef@db/clef")
+
+
+async def test_a_stop_writes_what_was_answered(place: Place, ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    environment = {"SYSTEMONE_KEYS": str(place.keys), "SYSTEMONE_USAGE_URL": f"sqlite:///{place.usage}"}
+    headers = place.add("alice")
+    async with (
+        serving(Kserve(ensemble)) as triton,
+        frontend(tmp_path / "log", TRITON_URL=f"127.0.0.1:{triton}", **environment) as started,
+        httpx.AsyncClient(base_url=started.url) as client,
+    ):
+        await connectable(client)
+        await until_ready(client)
+        for _ in range(20):
+            assert (await ask(client, headers)).status_code == 200
+        started.process.terminate()
+        assert await started.stopped() == 0
+    assert [(row["key_name"], row["status"]) for row in place.rows()] == [("alice", 200)] * 20
 
 
 def test_a_broken_key_file_is_no_start(place: Place, triton: FakeTriton) -> None:

@@ -155,7 +155,7 @@ async def test_a_full_database_takes_up_again_where_there_is_room(file: Path, ca
         until_it_fails(caplog)
         assert "full" in caplog.records[-1].fields["why"]
         more = rows(1_000, 2_500)
-        assert slowest_record_s(log, more) < 0.05
+        assert slowest_record_s(log, more) < 0.5
         assert counts(log) == (0, 500)
         limit = 10_000
         until(lambda: counts(log) == (1_500, 500), within_s=10)
@@ -164,7 +164,7 @@ async def test_a_full_database_takes_up_again_where_there_is_room(file: Path, ca
 
 async def test_a_database_that_cannot_be_made_costs_rows_and_nothing_else(tmp_path: Path) -> None:
     async with opened(f"sqlite:///{tmp_path}/missing/usage.sqlite3", queue_rows=5) as log:
-        assert slowest_record_s(log, rows(100)) < 0.05
+        assert slowest_record_s(log, rows(100)) < 0.5
         began = time.perf_counter()
     assert time.perf_counter() - began < 2, "closing does not wait for it either"
     assert counts(log) == (0, 100)
@@ -201,7 +201,7 @@ async def test_postgresql_gone_and_back(empty: Server, how: signal.Signals, capl
         until(lambda: counts(log) == (1, 0))
         empty.stop(how)
         try:
-            assert slowest_record_s(log, rows(300)) < 0.05
+            assert slowest_record_s(log, rows(300)) < 0.5
             until_it_fails(caplog)
         finally:
             empty.start()
@@ -217,7 +217,7 @@ async def test_a_database_that_hangs_holds_up_nothing(empty: Server) -> None:
         try:
             log.record(rows(1)[0])
             until(lambda: not log._queue)
-            assert slowest_record_s(log, rows(100)) < 0.05
+            assert slowest_record_s(log, rows(100)) < 0.5
             assert counts(log) == (1, 90)
             began = time.perf_counter()
             await log.close(flush_s=0.5)
