@@ -87,7 +87,7 @@ class Encoders:
 
 
 def measure(release: Path) -> dict[str, Any]:
-    """Milliseconds of each way on `three-types`, and on the same questions over states of several lengths."""
+    """CPU milliseconds of each way on `three-types`, and on the same questions over states of several lengths."""
     encoders = Encoders(release)
     body = three_types()
     curve = []

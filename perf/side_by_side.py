@@ -1,17 +1,21 @@
-"""Timing of several ways to do one thing, in turns, so that what else the machine does hits all of them alike."""
+"""The CPU time of several ways to do one thing, in turns.
+
+CPU time of the process, all its threads, so that what else the machine runs does not count; in turns, so that a slower
+minute of it hits every way alike.
+"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
+from time import process_time
 
 ROUNDS = 25
 SECONDS_PER_TURN = 0.02
 
 
 def milliseconds(ways: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """The median milliseconds of one call of each way, over `rounds` turns of each."""
+    """The median CPU milliseconds of one call of each way, over `rounds` turns of each."""
     repeats = {name: _repeats(call) for name, call in ways.items()}
     turns: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
@@ -38,7 +42,7 @@ def _repeats(call: Callable[[], object]) -> int:
 
 
 def _turn(call: Callable[[], object], repeats: int) -> float:
-    start = perf_counter()
+    start = process_time()
     for _ in range(repeats):
         call()
-    return perf_counter() - start
+    return process_time() - start
