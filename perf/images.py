@@ -2,8 +2,8 @@
 
 Pictures of about one megapixel, one that needs no resize and one that does; from decoded pixels to patches, and from
 the bytes of a PNG and of a JPEG. Patches are compared before anything is timed. Ours are one frame of bytes, where
-transformers makes floats and both frames: that is the design, and a part of the difference. Where a picture is resized, Pillow's
-bicubic takes nearly all of our time and the same time of theirs.
+transformers makes floats and both frames: that is the design, and a part of the difference. Where a picture is resized,
+Pillow's bicubic takes nearly all of our time, and as much of theirs.
 """
 
 from __future__ import annotations
