@@ -6,9 +6,10 @@ PYTHON ?=
 RELEASE ?=
 ARGS ?=
 RUN := .venv/bin/python
-# pip says which large files it downloads and what went wrong, not what else it looks at.
+# pip says which large files it downloads and what went wrong, not what else it looks at, nor that the wheel with
+# Triton was installed without its own dependencies.
 NOISE := Collecting|Looking|Requirement|Using cached|Processing|Created|Downloading .*( kB|metadata)|Attempting|Found|\
-Uninstalling|Successfully|WARNING: Location|\[notice|$$
+Uninstalling|Successfully|WARNING: Location|\[notice|ERROR: pip.s dependency resolver|nvidia-pytriton .*requires|$$
 PIP = $(RUN) -m pip install --disable-pip-version-check --progress-bar off
 TERSE = 2>&1 | sed -uE '/^ *($(NOISE))/d; s/^(Installing collected packages).*/\1/'
 

@@ -53,21 +53,21 @@ SIZES = {
     ),
     # For measuring: a short request costs tens of milliseconds on two cores, so that overheads show in proportion.
     "bench": Size(
-        hidden=256,
+        hidden=192,
         layers=8,
         heads=4,
         kv_heads=2,
-        head_dim=64,
-        mlp=768,
+        head_dim=48,
+        mlp=576,
         linear_key_heads=4,
         linear_value_heads=8,
         linear_head_dim=32,
         vision_hidden=64,
         vision_heads=4,
         vision_mlp=128,
-        width=256,
+        width=192,
         head_heads=8,
-        feedforward=1024,
+        feedforward=768,
     ),
 }
 
