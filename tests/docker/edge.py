@@ -1,4 +1,4 @@
-"""A real HAProxy with the shipped configuration, and what stands behind it: frontends, each with a Triton of its own."""
+"""A real HAProxy with the shipped configuration, and frontends behind it, each with a Triton of its own."""
 
 from __future__ import annotations
 
@@ -107,6 +107,7 @@ def frontend_server(address: str, port: int, triton_port: int, folder: Path) -> 
         "TRITON_URL": f"127.0.0.1:{triton_port}",
         "SYSTEMONE_USAGE_URL": f"sqlite:///{folder}/usage-{address}.sqlite3",
         "SYSTEMONE_KEYS": str(folder / "keys.json"),
+        "FORWARDED_ALLOW_IPS": "*",
     }
     log = folder / f"frontend-{address}.log"
     return Server([sys.executable, "-m", "frontend"], environment, log)

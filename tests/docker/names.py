@@ -19,7 +19,7 @@ def name_server(addresses: list[str]) -> Iterator[str]:
         thread = threading.Thread(target=_serve, args=(sock, addresses))
         thread.start()
         try:
-            yield "127.0.0.1:{}".format(sock.getsockname()[1])
+            yield f"127.0.0.1:{sock.getsockname()[1]}"
         finally:
             sock.sendto(b"", sock.getsockname())
             thread.join()
