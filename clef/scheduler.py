@@ -84,6 +84,13 @@ class _Progress:
             # The caller's own failure must not stop the worker, which others wait for.
             log.exception("a reply failed")
 
+    def is_given_up(self) -> bool:
+        try:
+            return self.job.cancelled()
+        except Exception:
+            log.exception("asking whether a job is cancelled failed")
+            return False
+
     def take(self, index: int, logits: Logits, batch_size: int) -> None:
         """Keep the logits of one record; with the last one the job is answered."""
         self.logits[index] = logits

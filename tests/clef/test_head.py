@@ -18,6 +18,7 @@ from clef.head import JointHead
 from clef.head_weights import head_shapes, load_head_weights
 from clef.layout import Layout
 from clef.release import HeadConfig, open_release
+from perf.head import published
 from perf.publisher import publisher
 from tests.clef.made_records import VOCABULARY, made, record_lists
 from tests.golden_cases import RELEASE
@@ -47,15 +48,6 @@ def heads(which: str) -> tuple[JointHead, Any]:
     return JointHead(config, values), theirs
 
 
-def as_published(record: Record) -> Any:
-    questions, first = [], 0
-    for span, kind, count in zip(record.question_spans, record.question_types, record.option_counts, strict=True):
-        spans = tuple((int(start), int(end)) for start, end in record.option_spans[first : first + count])
-        questions.append(publisher().EncodedQuestion("", int(kind), (int(span[0]), int(span[1])), spans, ()))
-        first += count
-    return publisher().EncodedRecord(tuple(record.input_ids.tolist()), tuple(questions), "")
-
-
 @torch.inference_mode()
 def score(which: str, records: Sequence[Record], seed: int, offset: float = 0.0) -> tuple[Tensor, Tensor]:
     """Ours and the publisher's logits of the same random hidden states; those of padding are random too."""
@@ -65,7 +57,7 @@ def score(which: str, records: Sequence[Record], seed: int, offset: float = 0.0)
     vocabulary = torch.randn(VOCABULARY, hidden_size, generator=chance)
     longest = max(record.length for record in records)
     hidden = torch.randn(len(records), longest, hidden_size, generator=chance) + offset
-    published = publisher().collate_records([as_published(record) for record in records], 0, CPU)
+    published = publisher().collate_records([published(record) for record in records], 0, CPU)
     wanted = theirs(hidden, published["input_ids"], published["attention_mask"], published["records"], vocabulary)
     return ours(hidden, Layout.of(records, CPU), vocabulary), torch.cat([torch.cat(logits) for logits in wanted])
 

@@ -236,14 +236,15 @@ def test_closing_finishes_what_waits_and_takes_no_more(gate: Gate, desk: Desk) -
     desk.scheduler.close()
 
 
-def test_a_reply_that_fails_stops_no_one(gate: Gate, desk: Desk) -> None:
-    def broken(_: object) -> None:
+def test_a_caller_that_fails_stops_no_one(gate: Gate, desk: Desk) -> None:
+    def broken(*_: object) -> bool:
         raise OSError("the caller is gone")
 
     desk.scheduler.submit(Job([text(60)], broken))
+    odd = desk.ask(text(62), cancelled=broken)
     other = desk.ask(text(61))
     gate.opened.set()
-    assert other.scores().batch_size == 2
+    assert odd.scores().batch_size == other.scores().batch_size == 3
 
 
 def test_scores_that_are_not_finite_fail_their_record_alone(gate: Gate, settings: ModelSettings) -> None:

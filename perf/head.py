@@ -1,0 +1,132 @@
+"""The joint head beside the publisher's loop, on the same weights and hidden states: `python -m perf.head`.
+
+32 records of about 250 tokens with three questions and eight options each, on the golden head and on one of the real
+width with random weights. Logits are compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clef.batch import PATCH_BYTES, Record
+from clef.head import JointHead
+from clef.head_weights import head_shapes, load_head_weights
+from clef.layout import Layout
+from clef.release import HEAD_WEIGHTS, HeadConfig, open_release
+from perf.encoder import GOLDEN
+from perf.publisher import publisher
+from perf.side_by_side import milliseconds, table
+
+CPU = torch.device("cpu")
+REAL_WIDTH = HeadConfig(hidden_size=4096, width=1024, routing_layers=2, layers=4, heads=16, feedforward=4096)
+RECORDS = 32
+LENGTHS = (220, 281)
+OPTIONS = (2, 3, 3)
+INSTRUCTION_TOKENS, OPTION_TOKENS, TOKENS_BETWEEN = 8, 12, 4
+VOCABULARY = 2_048
+AGREEMENT = 1e-4
+ROUNDS = {"golden": 25, "real width": 7}
+
+
+def realistic(length: int, chance: np.random.Generator) -> Record:
+    """A record whose questions stand behind its state, as the encoder writes them."""
+    place = length - sum(INSTRUCTION_TOKENS + TOKENS_BETWEEN + n * (OPTION_TOKENS + TOKENS_BETWEEN) for n in OPTIONS)
+    start, question_spans, option_spans = place, [], []
+    for count in OPTIONS:
+        question_spans.append((place, place + INSTRUCTION_TOKENS))
+        place += INSTRUCTION_TOKENS + TOKENS_BETWEEN
+        for _ in range(count):
+            option_spans.append((place, place + OPTION_TOKENS))
+            place += OPTION_TOKENS + TOKENS_BETWEEN
+    return Record(
+        input_ids=chance.integers(0, VOCABULARY, length).astype(np.int32),
+        question_spans=np.array(question_spans, np.int32),
+        question_types=np.array([0, 1, 2], np.int32),
+        option_counts=np.array(OPTIONS, np.int32),
+        option_spans=np.array(option_spans, np.int32),
+        state_end=start,
+        patches=np.empty((0, PATCH_BYTES), np.uint8),
+        image_grid=np.empty((0, 3), np.int32),
+    )
+
+
+def published(record: Record) -> Any:
+    """The record as the publisher's head takes it."""
+    questions, first = [], 0
+    for span, kind, count in zip(record.question_spans, record.question_types, record.option_counts, strict=True):
+        spans = tuple((int(start), int(end)) for start, end in record.option_spans[first : first + count])
+        questions.append(publisher().EncodedQuestion("", int(kind), (int(span[0]), int(span[1])), spans, ()))
+        first += count
+    return publisher().EncodedRecord(tuple(record.input_ids.tolist()), tuple(questions), "")
+
+
+def random_weights(config: HeadConfig) -> dict[str, Tensor]:
+    """Weights of a size that keeps activations near one."""
+    chance = torch.Generator().manual_seed(0)
+    weights = {name: torch.randn(shape, generator=chance) for name, shape in head_shapes(config).items()}
+    return {name: value * (value.shape[-1] ** -0.5 if value.ndim > 1 else 1) for name, value in weights.items()}
+
+
+def ways(config: HeadConfig, weights: dict[str, Tensor]) -> dict[str, Callable[[], Tensor]]:
+    """Both heads on one micro-batch, from the trunk's hidden states to logits. Ours builds its indices anew."""
+    chance = np.random.default_rng(0)
+    records = [realistic(int(length), chance) for length in chance.integers(*LENGTHS, RECORDS)]
+    hidden = torch.randn(RECORDS, max(record.length for record in records), config.hidden_size)
+    vocabulary = torch.randn(VOCABULARY, config.hidden_size)
+    module = publisher().JointSchemaHead(**asdict(config)).eval()
+    module.load_state_dict(weights, strict=True)
+    head = JointHead(config, weights)
+    batch = publisher().collate_records([published(record) for record in records], 0, CPU)
+
+    def theirs() -> Tensor:
+        logits = module(hidden, batch["input_ids"], batch["attention_mask"], batch["records"], vocabulary)
+        return torch.cat([torch.cat(record) for record in logits])
+
+    def ours() -> Tensor:
+        return head(hidden, Layout.of(records, CPU), vocabulary)
+
+    if (ours() - theirs()).abs().max() > AGREEMENT:
+        raise SystemExit("The heads disagree: nothing was timed.")
+    return {"publisher": theirs, "ours": ours}
+
+
+@torch.inference_mode()
+def measure() -> list[dict[str, Any]]:
+    """One row a head: milliseconds of both for the whole micro-batch."""
+    golden = open_release(GOLDEN / "release")
+    heads = {
+        "golden": (golden.head, load_head_weights(golden.path / HEAD_WEIGHTS, golden.head, CPU)),
+        "real width": (REAL_WIDTH, random_weights(REAL_WIDTH)),
+    }
+    return [
+        {"head": name, "width": config.width, **milliseconds(ways(config, weights), ROUNDS[name])}
+        for name, (config, weights) in heads.items()
+    ]
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    """The measurement as a Markdown table."""
+    cells = [(row["head"], row["width"], row["publisher"], row["ours"], row["publisher"] / row["ours"]) for row in rows]
+    return (
+        f"{RECORDS} records of {LENGTHS[0]} to {LENGTHS[1] - 1} tokens, {len(OPTIONS)} questions and {sum(OPTIONS)} "
+        f"options each, {torch.get_num_threads()} threads:\n\n"
+        f"{table(('head', 'width', 'publisher, ms', 'ours, ms', 'times faster'), cells)}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    torch.set_num_threads(parser.parse_args().threads)
+    print(report(measure()))
+
+
+if __name__ == "__main__":
+    main()
