@@ -5,14 +5,15 @@ import pytest
 from launch.errors import LaunchError
 from launch.ports import check_ports
 from launch.settings import LaunchSettings, read_settings
+from tests.stack.running import free_ports
 
 
-def test_free_ports_pass(free_ports: list[int]) -> None:
-    check_ports({f"PORT_{i}": ("127.0.0.1", port) for i, port in enumerate(free_ports)})
+def test_free_ports_pass() -> None:
+    check_ports({f"PORT_{i}": ("127.0.0.1", port) for i, port in enumerate(free_ports(4))})
 
 
-def test_each_busy_port_is_named_with_the_variable_that_moves_it_and_a_free_one(free_ports: list[int]) -> None:
-    busy, free = free_ports[:2]
+def test_each_busy_port_is_named_with_the_variable_that_moves_it_and_a_free_one() -> None:
+    busy, free = free_ports(2)
     with socket.create_server(("127.0.0.1", busy)), pytest.raises(LaunchError) as caught:
         check_ports({"FRONTEND_PORT": ("127.0.0.1", busy), "TRITON_HTTP_PORT": ("127.0.0.1", free)})
     message = str(caught.value)
@@ -22,21 +23,22 @@ def test_each_busy_port_is_named_with_the_variable_that_moves_it_and_a_free_one(
     check_ports({"FRONTEND_PORT": ("127.0.0.1", suggested)})
 
 
-def test_a_port_taken_on_every_address_is_busy_on_loopback(free_ports: list[int]) -> None:
-    with socket.create_server(("0.0.0.0", free_ports[0])), pytest.raises(LaunchError, match="in use"):
-        check_ports({"FRONTEND_PORT": ("127.0.0.1", free_ports[0])})
+def test_a_port_taken_on_every_address_is_busy_on_loopback() -> None:
+    [port] = free_ports(1)
+    with socket.create_server(("0.0.0.0", port)), pytest.raises(LaunchError, match="in use"):
+        check_ports({"FRONTEND_PORT": ("127.0.0.1", port)})
 
 
-def test_two_settings_with_one_port(free_ports: list[int]) -> None:
-    address = ("127.0.0.1", free_ports[0])
+def test_two_settings_with_one_port() -> None:
+    address = ("127.0.0.1", free_ports(1)[0])
     with pytest.raises(LaunchError, match="FRONTEND_PORT and TRITON_HTTP_PORT are both"):
         check_ports({"FRONTEND_PORT": address, "TRITON_HTTP_PORT": address})
 
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
-def test_a_host_that_is_not_here(host: str, free_ports: list[int]) -> None:
+def test_a_host_that_is_not_here(host: str) -> None:
     with pytest.raises(LaunchError, match=f"FRONTEND_HOST={host} is no address of this machine"):
-        check_ports({"FRONTEND_PORT": (host, free_ports[0])})
+        check_ports({"FRONTEND_PORT": (host, free_ports(1)[0])})
 
 
 def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
