@@ -17,7 +17,7 @@ from frontend.documents import BATCH_EXAMPLE, ERRORS, BatchAnswer, BatchError, E
 from frontend.errors import internal_error
 from frontend.settings import Settings
 from frontend.triton import Decision
-from preprocess.errors import InternalError, InvalidRequest, ServiceError, ValidationFailed
+from preprocess.errors import InternalError, InvalidJson, InvalidRequest, ServiceError, ValidationFailed
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -25,7 +25,8 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 def split(body: bytes, max_items: int) -> list[bytes]:
     """The items of a JSON array, each byte for byte as it stands there.
 
-    Raises InvalidRequest (400) where the items cannot be told apart, ValidationFailed (422) for none or too many.
+    Raises InvalidJson (422) or InvalidRequest (400) where the items cannot be told apart, ValidationFailed (422) for
+    none or too many.
     """
     try:
         text = body.decode("utf-8")
@@ -33,7 +34,7 @@ def split(body: bytes, max_items: int) -> list[bytes]:
     except UnicodeDecodeError:
         raise InvalidRequest("The body is not UTF-8.") from None
     except json.JSONDecodeError as error:
-        raise InvalidRequest(f"The body is not JSON: line {error.lineno}, column {error.colno}.") from None
+        raise InvalidJson.of(error) from None
     except RecursionError:
         raise ValidationFailed.at(["body"], "Nested too deep", "too_deep") from None
 

@@ -11,7 +11,7 @@ from frontend.decisions import EARLY_BYTES
 from frontend.errors import headers_of
 from frontend.model_info import ModelInfo
 from frontend.triton import Triton
-from preprocess.errors import InvalidRequest, Overloaded, ServiceError, ValidationFailed
+from preprocess.errors import InvalidJson, InvalidRequest, Overloaded, ServiceError, ValidationFailed
 from preprocess.strict_json import parse_json
 
 T = TypeVar("T")
@@ -31,7 +31,10 @@ async def translated(body: bytes, translate: Callable[[dict[str, Any]], T]) -> T
 
 def json_object(body: bytes) -> dict[str, Any]:
     """The object in the body, read as strictly as SystemOne's own requests are."""
-    value = parse_json(body)
+    try:
+        value = parse_json(body)
+    except InvalidJson as error:
+        raise InvalidRequest(f"{text_of(error)}.") from None
     if not isinstance(value, dict):
         raise InvalidRequest("The body is not a JSON object.")
     return value

@@ -84,6 +84,16 @@ class ValidationFailed(ServiceError):
         return cls([{"loc": list(loc), "msg": message, "type": kind}])
 
 
+class InvalidJson(ValidationFailed):
+    """422, as FastAPI and TypeSafe's specification have it: the body does not parse as JSON. Other dialects say 400."""
+
+    @classmethod
+    def of(cls, error: json.JSONDecodeError) -> Self:
+        """The parser's place, and nothing of what stands there."""
+        message = f"The body is not JSON: line {error.lineno}, column {error.colno}"
+        return cls.at(["body", error.pos], message, "json_invalid")
+
+
 class Overloaded(ServiceError):
     """503: the queue is full, or the server is starting or gone."""
 

@@ -64,9 +64,11 @@ def _bound_png(data: bytes) -> None:
 
 
 def _png_chunks(data: bytes) -> Iterator[bytes]:
-    place = len(_PNG_SIGNATURE)
-    while place + 8 <= len(data):
-        yield data[place + 4 : place + 8]
+    place, kind = len(_PNG_SIGNATURE), b""
+    # What stands behind the end is not read by any decoder, and no reason to refuse the picture.
+    while kind != b"IEND" and place + 8 <= len(data):
+        kind = data[place + 4 : place + 8]
+        yield kind
         place += 12 + int.from_bytes(data[place : place + 4], "big")
 
 

@@ -58,11 +58,14 @@ class Settings(BaseSettings):
     model_name: Annotated[str, Field(min_length=1)] = "clef-flash"
     model_aliases: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = (
         "jev-latest",
+        "jev-1.13",
+        "jev-1.13.0",
         "clef",
         "clef-flash",
         "clef:flash",
         "@cf/cloudflare/clef",
         "@cf/cloudflare/clef-flash",
+        "gpt-6-luna",
     )
 
     semantics: Semantics = "joint"

@@ -10,7 +10,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from preprocess.errors import InvalidRequest, ValidationFailed
+from preprocess.errors import InvalidJson, InvalidRequest, ValidationFailed
 
 # Levels of arrays and objects inside the outermost one.
 MAX_DEPTH = 64
@@ -32,8 +32,9 @@ class _Repeating(dict[str, Any]):
 def parse_json(body: bytes) -> Any:
     """The value that `body` holds.
 
-    Raises InvalidRequest (400) where it is not UTF-8 or not JSON, or holds a number or a string that Python cannot
-    print back as JSON; ValidationFailed (422) with the place of a repeated key or of too deep nesting.
+    Raises InvalidRequest (400) where it is not UTF-8, or holds a number or a string that Python cannot print back as
+    JSON; InvalidJson (422) where it does not parse; ValidationFailed (422) with the place of a repeated key or of too
+    deep nesting.
     """
     try:
         text = body.decode("utf-8")
@@ -41,7 +42,7 @@ def parse_json(body: bytes) -> Any:
     except UnicodeDecodeError:
         raise InvalidRequest("The body is not UTF-8.") from None
     except json.JSONDecodeError as error:
-        raise InvalidRequest(f"The body is not JSON: line {error.lineno}, column {error.colno}.") from None
+        raise InvalidJson.of(error) from None
     except _RepeatedKey:
         raise ValidationFailed.at(_place_of_repeat(text), "Key repeated in one object", "repeated_key") from None
     except RecursionError:

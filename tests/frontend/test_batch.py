@@ -14,7 +14,7 @@ from frontend.app import create_app
 from frontend.batch import split
 from frontend.documents import BATCH_EXAMPLE
 from frontend.settings import Settings
-from preprocess.errors import InternalError, InvalidRequest, Overloaded, ServiceError, ValidationFailed
+from preprocess.errors import InternalError, InvalidJson, Overloaded, ServiceError, ValidationFailed
 from tests.frontend.fakes import Call, FakeEnsemble, FakeTriton
 from tests.frontend.running import NOUL, assert_documented, client_of, until_ready
 from tests.golden_cases import CASES
@@ -74,7 +74,7 @@ BAD: dict[str, tuple[int, bytes]] = {
     "an infinite number": (400, b'{"state":1e400,"questions":{"q":{"type":"noul"}}}'),
     "5,000 digits": (400, b'{"state":' + b"1" * 5_000 + b',"questions":{"q":{"type":"noul"}}}'),
     "a lone surrogate": (400, b'{"state":"\\ud800","questions":{"q":{"type":"noul"}}}'),
-    "a raw tab": (400, b'{"state":"\t","questions":{"q":{"type":"noul"}}}'),
+    "a raw tab": (422, b'{"state":"\t","questions":{"q":{"type":"noul"}}}'),
     "an unknown model": (400, b'{"state":"","model":"x","questions":{"q":{"type":"noul"}}}'),
     "nothing in it": (422, b"{}"),
     "repeated keys": (422, b'{"state":"","state":"","questions":{"q":{"type":"noul"}}}'),
@@ -123,12 +123,12 @@ REFUSED: dict[str, tuple[int, bytes]] = {
     "nothing": (400, b""),
     "no JSON": (400, b"hello"),
     "one request": (400, json.dumps(NOUL).encode()),
-    "no end": (400, b"[" + noul("")),
-    "no commas": (400, b"[" + noul("") + noul("") + b"]"),
-    "a last comma": (400, b"[" + noul("") + b",]"),
-    "a first comma": (400, b"[,{}]"),
-    "more after it": (400, b"[" + noul("") + b"]]"),
-    "a broken item": (400, b'[{"state":}]'),
+    "no end": (422, b"[" + noul("")),
+    "no commas": (422, b"[" + noul("") + noul("") + b"]"),
+    "a last comma": (422, b"[" + noul("") + b",]"),
+    "a first comma": (422, b"[,{}]"),
+    "more after it": (422, b"[" + noul("") + b"]]"),
+    "a broken item": (422, b'[{"state":}]'),
     "not UTF-8": (400, b'["\xff"]'),
     "no items": (422, b" [ ] "),
     "33 items": (422, b"[" + b",".join([b"5"] * 33) + b"]"),
@@ -246,7 +246,7 @@ def test_items_are_cut_as_they_stand() -> None:
 def test_too_many_items_are_not_read_to_their_end() -> None:
     with pytest.raises(ValidationFailed):
         split(b"[" + b"1," * 4_000_000, 32)
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidJson):
         split(b"[" + b"1," * 31 + b"?", 32)
 
 

@@ -159,7 +159,7 @@ async def test_its_log_is_json_lines_without_content(running: Frontend) -> None:
     assert await running.stopped() == 0
     lines = [json.loads(line) for line in running.log.read_text().splitlines()]
     assert "canary7261" not in running.log.read_text()
-    assert [line["status"] for line in lines if line.get("route") == "/v1/systemone"] == [200, 400]
+    assert [line["status"] for line in lines if line.get("route") == "/v1/systemone"] == [200, 422]
 
 
 async def test_serves_503_until_triton_comes(kserve: Kserve, tmp_path: Path) -> None:

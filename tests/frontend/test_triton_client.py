@@ -13,7 +13,14 @@ import grpc
 import pytest
 
 from frontend.triton import TritonClient
-from preprocess.errors import DeadlineExceeded, InternalError, InvalidRequest, Overloaded, RequestTooLarge
+from preprocess.errors import (
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    Overloaded,
+    RequestTooLarge,
+    ValidationFailed,
+)
 from tests.frontend.fakes import FakeEnsemble
 from tests.frontend.kserve_server import Kserve, serving
 from tests.frontend.running import NOUL, body_of
@@ -62,6 +69,7 @@ async def test_a_decision(client: TritonClient, kserve: Kserve) -> None:
     (message,) = kserve.requests
     assert message.id == "my-id"
     sent = {name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in message.parameters.items()}
+    assert len(sent.pop("cancel_token")) == 32
     assert sent == {"digits": 2, "confidence": "typesafe", "deadline_ms": int(deadline * 1000)}
 
 
@@ -76,7 +84,8 @@ async def test_the_model_is_read_again_only_when_it_changed(client: TritonClient
 
 async def test_errors_of_the_steps_arrive(client: TritonClient) -> None:
     for body, kind in (
-        (b"{", InvalidRequest),
+        (b"[]", InvalidRequest),
+        (b"{", ValidationFailed),
         (json.dumps({**NOUL, "state": "word " * 30_000}).encode(), RequestTooLarge),
     ):
         with pytest.raises(kind) as told:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preprocess.errors import InvalidRequest, ValidationFailed
+from preprocess.errors import InvalidJson, InvalidRequest, ValidationFailed
 from preprocess.strict_json import MAX_DEPTH, parse_json
 
 
@@ -33,6 +33,18 @@ def nested(levels: int, opening: str = "[", closing: str = "]", core: str = "") 
         b'{"a": 1} secret',
         b"\xef\xbb\xbf{}",
         b"state=secret",
+    ],
+)
+def test_what_does_not_parse_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidJson) as caught:
+        parse_json(body)
+    assert caught.value.status == 422
+    assert "secret" not in caught.value.to_json()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
         "{}".encode("utf-16"),
         b'{"a": "\xff"}',
         b'{"a": "\xed\xa0\x80"}',

@@ -23,7 +23,7 @@ def body(**changes) -> bytes:
 
 
 BAD = {
-    "not JSON": (b'{"state": swordfish', 400),
+    "not JSON": (b'{"state": swordfish', 422),
     "not an object": (b'["swordfish"]', 400),
     "not UTF-8": (b'{"state": "\xff"}', 400),
     "NaN": (b'{"state": NaN, "questions": {}}', 400),
