@@ -30,8 +30,14 @@ BLOCK = PATCH * MERGE
 PATCH_BYTES = 3 * PATCH * PATCH
 MAX_SIDES_RATIO = 200
 
-_FIXED = {"patch_size": PATCH, "merge_size": MERGE, "temporal_patch_size": 2, "resample": Image.Resampling.BICUBIC}
-_FIXED_FLOATS = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+_FIXED = {
+    "patch_size": PATCH,
+    "merge_size": MERGE,
+    "temporal_patch_size": 2,
+    "resample": Image.Resampling.BICUBIC,
+    "image_mean": [0.5] * 3,
+    "image_std": [0.5] * 3,
+}
 
 # The 16 bytes of a patch's row move as one item: six times faster than byte by byte.
 _ROW = np.dtype((np.void, PATCH))
@@ -61,7 +67,7 @@ class ImageRules:
             rules = cls(int(size["shortest_edge"]), int(size["longest_edge"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ProcessorError(f"{path} cannot be read: {error!r}") from error
-        for key, expected in (_FIXED | _FIXED_FLOATS).items():
+        for key, expected in _FIXED.items():
             if config.get(key) != expected:
                 raise ProcessorError(f"{path}: {key} is {config.get(key)}, and only {expected} is served.")
         return rules
@@ -109,7 +115,7 @@ class Images:
         self.header_grids: Ints = np.array(grids, dtype=np.int32).reshape(-1, 3)
         self._patches = int(self.header_grids.prod(axis=1).sum())
         if settings.max_patches_bytes is not None and self._patches * PATCH_BYTES > settings.max_patches_bytes:
-            message = f"The images make {self._patches * PATCH_BYTES} bytes; {settings.max_patches_bytes} are allowed."
+            message = f"The images make patches of {self._patches * PATCH_BYTES} bytes; {settings.max_patches_bytes} are allowed."
             raise RequestTooLarge(message)
 
     def patches(self, mode: ImageMode) -> tuple[Bytes, Ints]:
