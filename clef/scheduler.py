@@ -192,7 +192,7 @@ class Scheduler:
         for item in late:
             item.progress.answer(DeadlinePassed("the deadline passed before the answer was computed"))
         for item in items:
-            if item.progress.job.token in self._given_up or item.progress.job.cancelled():
+            if item.progress.job.token in self._given_up or item.progress.is_given_up():
                 item.progress.answer(Cancelled("given up by its caller"))
         return items
 

@@ -180,6 +180,18 @@ def test_a_cancelled_job_is_not_computed(gate: Gate, desk: Desk) -> None:
     assert gate.batches == [[1], [60]]
 
 
+def test_a_token_gives_up_what_waits_and_what_is_still_to_come(gate: Gate, desk: Desk) -> None:
+    waiting = desk.ask(text(50), token="left")
+    desk.scheduler.cancel("left")
+    desk.scheduler.cancel("early")
+    to_come = desk.ask(text(51), token="early")
+    others = [desk.ask(text(60), token="another"), desk.ask(text(61))]
+    gate.opened.set()
+    assert [type(answer.wait()) for answer in (waiting, to_come)] == [Cancelled, Cancelled]
+    assert [answer.scores().batch_size for answer in others] == [2, 2]
+    assert gate.batches == [[1], [60, 61]]
+
+
 def test_a_job_of_several_records_is_answered_once_in_their_order(gate: Gate, desk: Desk) -> None:
     answer = desk.ask(made(9000, [1]), made(60, [2]), made(70, [1]))
     gate.opened.set()
