@@ -46,7 +46,7 @@ class ServiceError(Exception):
         try:
             value, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
             return _from_value(value)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return InternalError()
 
 

@@ -6,6 +6,7 @@ pixels with every thirty bytes, a PNG may bring thousands of colour profiles of 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from typing import Literal
@@ -17,9 +18,11 @@ MAX_JPEG_SCANS = 50
 MAX_PARTS = 10_000
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_START_OF_SCAN = b"\xff\xda"
-# The markers of JPEG (ITU-T T.81, table B.1) that a length follows.
-_WITH_LENGTH = frozenset({*range(0xC0, 0xD0), *range(0xDB, 0xF0), 0xFE}) - {0xC8}
+# The markers of JPEG (ITU-T T.81, table B.1), by their second byte: two, those that a length follows, and the end of
+# coded pixels, which is any marker but a restart.
+_START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
+_WITH_LENGTH = frozenset({*range(0xC0, 0xD0), *range(0xDA, 0xF0), 0xFE}) - {0xC8}
+_AFTER_PIXELS = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 
 
 class Unreadable(Exception):
@@ -73,17 +76,24 @@ def _png_chunks(data: bytes) -> Iterator[bytes]:
 
 
 def _bound_jpeg(data: bytes) -> None:
-    # The mark cannot stand in coded pixels; in metadata, thumbnails have one each.
-    if data.count(_START_OF_SCAN) > MAX_JPEG_SCANS:
-        raise Unreadable
-    if any(part >= MAX_PARTS for part, _ in enumerate(_jpeg_segments(data))):
-        raise Unreadable
+    scans = 0
+    for part, marker in enumerate(_jpeg_markers(data)):
+        scans += marker == _START_OF_SCAN
+        if part >= MAX_PARTS or scans > MAX_JPEG_SCANS:
+            raise Unreadable
 
 
-def _jpeg_segments(data: bytes) -> Iterator[int]:
-    """The places of the segments before the first scan, and of each byte that belongs to none."""
-    place = 2
-    while place + 4 <= len(data) and data[place : place + 2] != _START_OF_SCAN:
-        yield place
-        segment = data[place] == 0xFF and data[place + 1] in _WITH_LENGTH
-        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big") if segment else 1
+def _jpeg_markers(data: bytes) -> Iterator[int]:
+    """The markers up to the end of the picture, and zeros for bytes that stand where a marker should."""
+    place, pixels_seen = 2, False
+    while place + 4 <= len(data):
+        marker = data[place + 1] if data[place] == 0xFF else 0
+        # Before the first scan, Pillow reads on behind an end; behind a picture's, anything may stand: a video, say.
+        if marker == _END_OF_IMAGE and pixels_seen:
+            return
+        yield marker
+        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big") if marker in _WITH_LENGTH else 1
+        if marker == _START_OF_SCAN:
+            pixels_seen = True
+            after = _AFTER_PIXELS.search(data, place)
+            place = after.start() if after else len(data)

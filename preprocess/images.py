@@ -114,9 +114,9 @@ class Images:
         grids = [grid(*self._resized(index, *size)) for index, size in enumerate(self._sizes)]
         self.header_grids: Ints = np.array(grids, dtype=np.int32).reshape(-1, 3)
         self._patches = int(self.header_grids.prod(axis=1).sum())
-        if settings.max_patches_bytes is not None and self._patches * PATCH_BYTES > settings.max_patches_bytes:
-            message = f"The images make patches of {self._patches * PATCH_BYTES} bytes; {settings.max_patches_bytes} are allowed."
-            raise RequestTooLarge(message)
+        size, most = self._patches * PATCH_BYTES, settings.max_patches_bytes
+        if most is not None and size > most:
+            raise RequestTooLarge(f"The images make patches of {size} bytes; {most} are allowed.")
 
     def patches(self, mode: ImageMode) -> tuple[Bytes, Ints]:
         """Patches [P, 768] and grids [n, 3] (time, height, width in patches), decoded.

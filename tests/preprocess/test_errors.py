@@ -58,6 +58,8 @@ def test_an_error_survives_its_way_through_an_error_text(error: ServiceError, pr
         '{"status": 418, "detail": {"message": "x"}}',
         '{"status": 422, "detail": [{"loc": 5}]}',
         '{"status": 422, "detail": null}',
+        '{"status": 422, "detail": [{"loc": ["body"], "msg": [], "type": "x"}]}',
+        '{"status": 422, "detail": ["x"]}',
         '{"status": 400, "detail": "x"}',
         '{"status": [], "detail": {"message": "x"}}',
         "[" * 100_000,

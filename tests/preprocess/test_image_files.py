@@ -245,6 +245,22 @@ def test_a_file_that_costs_more_than_its_size_is_unreadable(make: Callable[[int]
             read_size(data)
 
 
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("behind", [bytes(2 << 20), b"\xff\xda\0\2" * 100_000, random.Random(0).randbytes(3 << 20)])
+def test_what_stands_behind_a_picture_does_not_matter(kind: str, behind: bytes) -> None:
+    # Phones put a video there.
+    options = {"JPEG": {"progressive": True}, "PNG": {}, "WEBP": {}}[kind]
+    data = file_of(PICTURE, kind, **options)
+    assert read_size(data + behind) == (50, 40)
+    assert (pixels(read_rgb(data + behind, "faithful")) == pixels(read_rgb(data, "faithful"))).all()
+
+
+def test_a_thumbnail_is_no_scan() -> None:
+    data = file_of(PICTURE, "JPEG")
+    thumbnails = b"".join(b"\xff\xe5\xff\xff" + b"\xff\xda\xff\xd9" * 16_383 + b"\0" for _ in range(3))
+    assert read_rgb(data[:2] + thumbnails + data[2:], "faithful").size == (50, 40)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 @given(st.sampled_from(sorted(FILES)), st.integers(0, 2**32), st.integers(1, 20))
 def test_a_broken_file_is_read_or_unreadable(name: str, seed: int, changes: int) -> None:
