@@ -13,16 +13,19 @@ Uninstalling|Successfully|WARNING: Location|\[notice|ERROR: pip.s dependency res
 PIP = $(RUN) -m pip install --disable-pip-version-check --progress-bar off
 TERSE = 2>&1 | sed -uE '/^ *($(NOISE))/d; s/^(Installing collected packages).*/\1/'
 
-.PHONY: help serve test lint bench clean
+.PHONY: help serve test test-clients lint bench clean
 
 help:  ## Show this
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 serve: .venv/.serve  ## Serve on http://127.0.0.1:8080 until Ctrl-C; RELEASE=DIR serves a real release
 	@exec $(if $(RELEASE),env CLEF_RELEASE='$(RELEASE)') $(RUN) -m launch serve $(ARGS)
 
 test: lint  ## Lint, and run every test; ARGS='-k name' runs some
 	@$(RUN) -m pytest -n 2 --dist loadgroup $(ARGS)
+
+test-clients: .venv/.test  ## Run every client against a real stack, those that install slowly too
+	@EVERY_CLIENT=1 $(RUN) -m pytest tests/clients $(ARGS)
 
 lint: .venv/.test  ## Check style and types
 	@$(RUN) -m ruff check
@@ -49,8 +52,9 @@ clean:  ## Remove the environment, the development release and every cache
 	fi
 	@touch $@
 
-.venv/.test: .venv/.serve requirements/test.txt requirements/reference.txt
+.venv/.test: .venv/.serve requirements/test.txt requirements/reference.txt tests/debian.sh
 	@echo 'installing what the tests need'
+	@sh tests/debian.sh postgresql redis-server haproxy
 	@$(PIP) -r requirements/test.txt $(TERSE)
 	@$(PIP) --no-deps -r requirements/reference.txt $(TERSE)
 	@touch $@
