@@ -100,12 +100,12 @@ class ValidationErrorBody(BaseModel):
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorBody, "description": "Not JSON, not an object, does not unpack, or names an unknown model."},
+    400: {"model": ErrorBody, "description": "Not UTF-8, not an object, does not unpack, or names an unknown model."},
     401: {"model": ErrorBody, "description": "A key is required and missing, or it is wrong."},
     408: {"model": ErrorBody, "description": "The body did not arrive in time."},
     413: {"model": ErrorBody, "description": "The body, its images, their pixels or its tokens pass a limit."},
     415: {"model": ErrorBody, "description": "A Content-Encoding other than gzip or zstd."},
-    422: {"model": ValidationErrorBody, "description": "The request says something that it may not."},
+    422: {"model": ValidationErrorBody, "description": "Not JSON, or the request says something that it may not."},
     429: {"model": ErrorBody, "description": "Over the caller's rate; Retry-After says when to come back."},
     500: {"model": ErrorBody, "description": "Ours to mend; the message has the request's id."},
     503: {"model": ErrorBody, "description": "Full, starting or gone; Retry-After says when to come back."},
