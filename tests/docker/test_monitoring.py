@@ -111,6 +111,16 @@ def test_a_panel_shows_something(prometheus: Prometheus, name: str) -> None:
     assert prometheus.query(expression) or set(OUR_METRICS.findall(expression)) <= GPU_METRICS
 
 
+def test_what_scales_reads_something(prometheus: Prometheus) -> None:
+    adapter = yaml.safe_load((DOCKER / "kubernetes/prometheus-adapter.yaml").read_text())["rules"]["custom"][0]
+    pods = adapter["metricsQuery"].replace("<<.GroupBy>>", "instance").replace(", <<.LabelMatchers>>", "")
+    assert all(0 <= float(found["value"][1]) < 60 for found in prometheus.query(pods)) and prometheus.query(pods)
+    service = yaml.safe_load((DOCKER / "kubernetes/kserve/inferenceservice.yaml").read_text())
+    (metric,) = service["spec"]["predictor"]["autoScaling"]["metrics"]
+    (seconds,) = prometheus.query(re.sub(r', pod=~".*?"', "", metric["external"]["metric"]["query"]))
+    assert 0 < float(seconds["value"][1]) < 60
+
+
 def test_what_the_alerts_read_is_there(prometheus: Prometheus) -> None:
     known = {*prometheus.get("label/__name__/values"), *GPU_METRICS}
     rules = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
