@@ -125,15 +125,15 @@ def report(measured: dict[str, Any]) -> str:
     columns = (
         "state, characters",
         "its tokens",
-        "publisher, ms",
-        "ours, ms",
+        "publisher, CPU ms",
+        "ours, CPU ms",
         "times",
         "times cold",
         "share of the state",
     )
     return (
         f"Golden case `three-types`, release `{measured['release']}`:\n\n"
-        f"{table(('encoder', 'ms', 'times faster'), golden)}\n\n"
+        f"{table(('encoder', 'CPU ms', 'times faster'), golden)}\n\n"
         f"The same questions, seen before, over longer states; the last column is what tokenizing the state itself "
         f"takes of our time:\n\n{table(columns, curve)}"
     )
