@@ -76,6 +76,11 @@ class Replica:
         children = psutil.Process(self.triton.process.pid).children(recursive=True)
         return next(child for child in children if f"/model_repository/{model}/" in " ".join(child.cmdline()))
 
+    def start_what_ended(self) -> None:
+        for server in (self.triton, self.frontend):
+            if server.process.poll() is not None:
+                server.start()
+
     def close(self) -> None:
         self.frontend.close()
         self.triton.close()

@@ -28,6 +28,15 @@ LOAD_CLIENTS = 8
 LIMIT = 20_000_000
 
 
+@pytest.fixture(autouse=True)
+def all_well_again(running_edge: Edge, replicas: list[Replica]) -> Iterator[None]:
+    """A test that failed on the way leaves the next one what it found."""
+    yield
+    for each in replicas:
+        each.start_what_ended()
+    running_edge.wait_for(len(replicas))
+
+
 @pytest.fixture
 def client(running_edge: Edge) -> Iterator[httpx.Client]:
     with running_edge.client() as client:
