@@ -32,7 +32,7 @@ OPTIONS = (2, 3, 3)
 INSTRUCTION_TOKENS, OPTION_TOKENS, TOKENS_BETWEEN = 8, 12, 4
 VOCABULARY = 2_048
 AGREEMENT = 1e-4
-ROUNDS = {"golden": 25, "real width": 7}
+ROUNDS = {"golden": 25, "real width": 5}
 
 
 def realistic(length: int, chance: np.random.Generator) -> Record:
