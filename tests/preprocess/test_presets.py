@@ -50,7 +50,7 @@ def test_the_ensemble_takes_it_as_it_takes_the_questions(settings: Settings) -> 
     spelled = preprocess(
         json.dumps({"state": "Refund me!", "questions": PRESETS["triage"].questions}).encode(), None, {}
     )
-    for tensor in named.keys() - {"PREPROCESS_MS"}:
+    for tensor in named:
         assert np.array_equal(named[tensor], spelled[tensor])
 
 
