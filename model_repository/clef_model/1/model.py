@@ -11,29 +11,20 @@ how a client that left reaches this step, since Triton 2.51 does not pass an ens
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from adapter.step import failure, parameters, read, response
+from adapter.call import Call
+from adapter.scores import reply, tensors
+from adapter.tensors import parameters, read, response, send
 from clef.batch import split_records
-from clef.errors import Cancelled, DeadlinePassed, InvalidRecord, Unavailable
 from clef.model import ClefModel
 from clef.scheduler import Job, Scheduler, Scores
 from clef.settings import read_settings
-from preprocess.errors import DeadlineExceeded, InvalidRequest, Overloaded, ServiceError
 
 DEVICE_LOST_EXIT_CODE = 70
 NOTHING = Scores(np.empty(0, dtype=np.float32), queue_ms=0, compute_ms=0, batch_size=0)
-
-# `clef` knows nothing of HTTP; these are its errors as a client is told them. Any other is an internal error.
-TOLD: dict[type[Exception], type[ServiceError]] = {
-    Cancelled: Overloaded,  # nobody is there to read it
-    DeadlinePassed: DeadlineExceeded,
-    InvalidRecord: InvalidRequest,
-    Unavailable: Overloaded,
-}
 
 
 class TritonPythonModel:
@@ -52,38 +43,17 @@ class TritonPythonModel:
         self._scheduler.close()
 
     def _submit(self, request: pb_utils.InferenceRequest) -> None:
-        sender, request_id = request.get_response_sender(), request.request_id()
-        reply = _reply(sender, request_id)
+        sender, call = request.get_response_sender(), Call("clef_model", request.request_id())
+        answer = reply(sender, call)
         try:
             told = parameters(request)
             if "cancel" in told:
                 self._scheduler.cancel(str(told["cancel"]))
-                reply(NOTHING)
+                send(sender, response(tensors(NOTHING)))
                 return
             deadline = int(told["deadline_ms"]) / 1e3 if "deadline_ms" in told else None
             self._scheduler.submit(
-                Job(split_records(read(request)), reply, deadline, sender.is_cancelled, told.get("cancel_token"))
+                Job(split_records(read(request)), answer, deadline, sender.is_cancelled, told.get("cancel_token"))
             )
         except Exception as error:  # the process's boundary: one request's failure is its own
-            reply(error)
-
-
-def _told(error: Exception) -> Exception:
-    told = TOLD.get(type(error))
-    return error if told is None else told(str(error))
-
-
-def _reply(sender: pb_utils.InferenceResponseSender, request_id: str) -> Callable[[Scores | Exception], None]:
-    def reply(result: Scores | Exception) -> None:
-        if isinstance(result, Exception):
-            sender.send(failure(_told(result), request_id), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-            return
-        outputs = {
-            "LOGITS": result.logits,
-            "QUEUE_MS": np.array([result.queue_ms], dtype=np.float32),
-            "COMPUTE_MS": np.array([result.compute_ms], dtype=np.float32),
-            "BATCH_SIZE": np.array([result.batch_size], dtype=np.int32),
-        }
-        sender.send(response(outputs), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-
-    return reply
+            answer(error)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from adapter.step import Parameters, Tensors, respond
+from adapter.step import respond
+from adapter.tensors import Parameters, Tensors
 from postprocess.answers import answer
 from preprocess.plan import Plan
 
 
 class TritonPythonModel:
     def execute(self, requests: list[pb_utils.InferenceRequest]) -> list[pb_utils.InferenceResponse]:
-        return respond(requests, self._step, clock="POSTPROCESS_MS")
+        return respond(requests, self._step, "clef_postprocess", clock="POSTPROCESS_MS")
 
     def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
         body, probabilities = answer(Plan.from_json(inputs["PLAN"][0]), inputs["LOGITS"])

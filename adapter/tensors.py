@@ -1,0 +1,37 @@
+"""Tensors and parameters of a request, and a response's. A batch axis of 1 on the wire, and none inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from preprocess.errors import InvalidRequest
+
+Tensors = Mapping[str, np.ndarray]
+Parameters = dict[str, str | int | bool]
+
+
+def read(request: pb_utils.InferenceRequest) -> dict[str, np.ndarray]:
+    """Every input that the request carries. Raises InvalidRequest for more rows than one."""
+    tensors = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+    if any(len(array) != 1 for array in tensors.values()):
+        raise InvalidRequest("every tensor needs a batch axis of exactly 1")
+    return {name: array[0] for name, array in tensors.items()}
+
+
+def parameters(request: pb_utils.InferenceRequest) -> Parameters:
+    """The request's custom parameters."""
+    return json.loads(request.parameters() or "{}")
+
+
+def response(tensors: Tensors) -> pb_utils.InferenceResponse:
+    """A response that holds these tensors."""
+    return pb_utils.InferenceResponse([pb_utils.Tensor(name, array[None]) for name, array in tensors.items()])
+
+
+def send(sender: pb_utils.InferenceResponseSender, answer: pb_utils.InferenceResponse) -> None:
+    """The one response of a request that is answered after `execute` has returned."""
+    sender.send(answer, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
