@@ -5,17 +5,24 @@ from __future__ import annotations
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from adapter.step import Parameters, Tensors, respond
+from adapter.shared_memory import fitted, free_bytes
+from adapter.step import respond
+from adapter.tensors import Parameters, Tensors
 from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings
 
 
 class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
-        self._preprocessor = Preprocessor(Settings())
+        free = free_bytes()
+        settings = fitted(Settings(), free)
+        pb_utils.Logger.log_info(
+            f"the image patches of a request may have {settings.max_patches_bytes} bytes; {free} are free in /dev/shm"
+        )
+        self._preprocessor = Preprocessor(settings)
 
     def execute(self, requests: list[pb_utils.InferenceRequest]) -> list[pb_utils.InferenceResponse]:
-        return respond(requests, self._step, clock="PREPROCESS_MS")
+        return respond(requests, self._step, "clef_preprocess", clock="PREPROCESS_MS")
 
     def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
         images = inputs.get("IMAGES")

@@ -1,0 +1,57 @@
+"""Image patches are held to what the shared memory has room for; an operator's own lower value stays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from adapter.shared_memory import IN_FLIGHT, RESERVED_BYTES, fitted, free_bytes
+from preprocess.settings import MIB, Settings
+from tests.golden_cases import RELEASE
+
+# What one request may hold beside its patches, under the defaults.
+BODY = 13 * MIB + 8 * MIB
+BY_TOKENS = 16_384 * 4 * 768
+
+
+def bytes_of(free: int, **settings: int) -> int | None:
+    return fitted(Settings(release=RELEASE, **settings), free).max_patches_bytes
+
+
+def test_plenty_of_memory_leaves_the_tokens_to_bound() -> None:
+    assert bytes_of(1 << 40) == BY_TOKENS
+    assert bytes_of(1 << 40, max_length=100) == 100 * 4 * 768
+
+
+def test_little_memory_holds_several_requests_of_the_largest_size() -> None:
+    free = 64 * MIB
+    most = bytes_of(free)
+    assert most is not None and 0 < most < BY_TOKENS
+    assert RESERVED_BYTES + BODY + (IN_FLIGHT + 1) * most <= free < RESERVED_BYTES + BODY + (IN_FLIGHT + 1) * (most + 1)
+
+
+@pytest.mark.parametrize("free", [0, 1, RESERVED_BYTES + BODY])
+def test_no_room_leaves_no_image_and_a_limit_that_says_so(free: int) -> None:
+    assert bytes_of(free) == 1
+
+
+def test_an_operators_value_is_lowered_and_never_raised() -> None:
+    fits = bytes_of(64 * MIB)
+    assert fits is not None
+    assert bytes_of(64 * MIB, max_patches_bytes=fits - 1) == fits - 1
+    assert bytes_of(64 * MIB, max_patches_bytes=fits + 1) == fits
+    assert bytes_of(1 << 40, max_patches_bytes=BY_TOKENS + 1) == BY_TOKENS
+
+
+def test_nothing_else_changes() -> None:
+    settings = Settings(release=RELEASE)
+    assert fitted(settings, 64 * MIB).model_dump(exclude={"max_patches_bytes"}) == settings.model_dump(
+        exclude={"max_patches_bytes"}
+    )
+
+
+def test_the_free_bytes_are_the_file_systems(tmp_path: Path) -> None:
+    found = os.statvfs(tmp_path)
+    assert 0 < free_bytes(tmp_path) <= found.f_blocks * found.f_frsize
