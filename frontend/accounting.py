@@ -1,7 +1,7 @@
 """What a request came to, for the metrics and for its row in the usage log."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from frontend.context import CLIENT_GONE
@@ -17,14 +17,13 @@ class Accounting:
         self._metrics = metrics
         self._usage = usage
 
-    def decided(self, fields: dict[str, Any], decision: Decision, images: Sequence[object] | None) -> None:
-        """Add a decision to its request. `images` is None where nobody here has looked into the body."""
+    def decided(self, fields: dict[str, Any], decision: Decision) -> None:
+        """Add a decision to its request."""
         answer = json.loads(decision.response)
         tokens = answer["usage"]["input_tokens"]
         _add(fields, "questions", len(answer["answers"]))
         _add(fields, "tokens", tokens)
-        if images is not None:
-            _add(fields, "images", len(images))
+        _add(fields, "images", decision.images)
         fields["model"] = decision.model.name
         fields["batch_size"] = max(decision.batch_size, fields.get("batch_size", 0))
         times_ms = {

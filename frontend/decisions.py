@@ -120,7 +120,8 @@ class Decisions:
         model had not begun is not computed.
         """
         # The preprocess step refuses the rest, with the same words.
-        parsed = parse_request(body, self._request_settings(request)) if len(body) <= EARLY_BYTES else None
+        if len(body) <= EARLY_BYTES:
+            parse_request(body, self._request_settings(request))
         if deadline is None:
             deadline = time.time() + self._settings.request_timeout_ms / 1000
         try:
@@ -137,8 +138,7 @@ class Decisions:
                 self._heartbeat.failed()
             raise
         self._heartbeat.answered()
-        seen = images or (parsed.images or () if parsed else None)
-        self._accounting.decided(request.state.log, decision, seen)
+        self._accounting.decided(request.state.log, decision)
         return decision
 
     def _request_settings(self, request: Request) -> RequestSettings:

@@ -18,7 +18,7 @@ ENSEMBLE = "clef"
 MODEL = "clef_model"
 Parameter = str | int | float | bool
 _TIMES = ("QUEUE_MS", "PREPROCESS_MS", "COMPUTE_MS", "POSTPROCESS_MS")
-_OUTPUTS = ("RESPONSE", "MODEL_INFO", "BATCH_SIZE", *_TIMES)
+_OUTPUTS = ("RESPONSE", "MODEL_INFO", "BATCH_SIZE", "IMAGE_GRID", *_TIMES)
 # Of the model step: the shape of one row.
 _MODEL_INPUTS: tuple[tuple[str, str, list[int]], ...] = (
     ("INPUT_IDS", "INT32", []),
@@ -52,6 +52,7 @@ class RawDecision:
     compute_ms: float
     postprocess_ms: float
     batch_size: int
+    images: int
 
 
 def infer_request(
@@ -96,6 +97,7 @@ def read_response(message: service_pb2.ModelInferResponse) -> RawDecision:
             compute_ms=compute,
             postprocess_ms=postprocess,
             batch_size=_INT.unpack(outputs["BATCH_SIZE"])[0],
+            images=_rows(outputs["IMAGE_GRID"], 3 * _INT.size),
         )
     except KeyError as error:
         raise BadResponse(f"the ensemble gave no {error.args[0]}") from error
@@ -150,6 +152,13 @@ def _set_parameter(slot: service_pb2.InferParameter, value: Parameter) -> None:
 
 def _bytes_element(value: bytes) -> bytes:
     return _LENGTH.pack(len(value)) + value
+
+
+def _rows(content: bytes, row_bytes: int) -> int:
+    rows, rest = divmod(len(content), row_bytes)
+    if rest:
+        raise BadResponse("the ensemble gave a tensor that is not whole rows")
+    return rows
 
 
 def _only_element(content: bytes) -> bytes:

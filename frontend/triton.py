@@ -48,6 +48,7 @@ class Decision:
     compute_ms: float
     postprocess_ms: float
     batch_size: int
+    images: int
 
 
 class Triton(Protocol):
@@ -151,6 +152,7 @@ class TritonClient:
             compute_ms=raw.compute_ms,
             postprocess_ms=raw.postprocess_ms,
             batch_size=raw.batch_size,
+            images=raw.images,
         )
 
     def _give_up(self, token: str) -> None:

@@ -43,6 +43,7 @@ class FakeEnsemble:
             compute_ms=2.5,
             postprocess_ms=0.25,
             batch_size=3,
+            images=len(tensors["IMAGE_GRID"]),
         )
 
 
@@ -112,6 +113,7 @@ class FakeTriton:
             compute_ms=raw.compute_ms,
             postprocess_ms=raw.postprocess_ms,
             batch_size=raw.batch_size,
+            images=raw.images,
         )
 
     @property

@@ -65,6 +65,7 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
             "COMPUTE_MS": ("FP32", struct.pack("<f", raw.compute_ms)),
             "POSTPROCESS_MS": ("FP32", struct.pack("<f", raw.postprocess_ms)),
             "BATCH_SIZE": ("INT32", struct.pack("<i", raw.batch_size)),
+            "IMAGE_GRID": ("INT32", struct.pack("<3i", 1, 16, 16) * raw.images),
         }
         response = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
         for name in (output.name for output in request.outputs if output.name != self.leave_out):

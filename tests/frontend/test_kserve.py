@@ -57,6 +57,7 @@ OUTPUTS = {
     "RESPONSE": element(b'{"model":"m"}'),
     "MODEL_INFO": element(b"{}"),
     "BATCH_SIZE": struct.pack("<i", 7),
+    "IMAGE_GRID": struct.pack("<6i", 1, 16, 16, 1, 16, 32),
     "QUEUE_MS": struct.pack("<f", 0.5),
     "PREPROCESS_MS": struct.pack("<f", 1.5),
     "COMPUTE_MS": struct.pack("<f", 2.5),
@@ -82,13 +83,16 @@ def test_reads_outputs_in_any_order() -> None:
             compute_ms=2.5,
             postprocess_ms=3.5,
             batch_size=7,
+            images=2,
         )
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_missing_or_malformed_output_is_refused(name: str) -> None:
     without = {key: value for key, value in OUTPUTS.items() if key != name}
-    for content in (None, b"", b"\x01", OUTPUTS[name] + b"more"):
+    # Without images there are no rows.
+    empty = () if name == "IMAGE_GRID" else (b"",)
+    for content in (None, *empty, b"\x01", OUTPUTS[name] + b"more"):
         outputs = without if content is None else {**without, name: content}
         with pytest.raises(kserve.BadResponse, match="the ensemble gave"):
             kserve.read_response(response_of(outputs))
