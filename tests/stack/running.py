@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -10,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +21,13 @@ import psutil
 import pytest
 import tritonclient.grpc as triton_grpc
 
-from launch.triton import REPOSITORY_ROOT, TritonPorts, TritonServer, write_path_file
+from launch.shm import Regions
+from launch.triton import CACHE, REPOSITORY_ROOT, TritonPorts, TritonServer, write_path_file
 from tests.golden_cases import RELEASE
 
 START_TIMEOUT_S = 90
-_prefixes = itertools.count()
+# A run that is killed takes its processes with it.
+_END_WITH_PARENT = ["setpriv", "--pdeathsig", "TERM", "--"]
 
 
 def free_ports(count: int) -> list[int]:
@@ -46,6 +47,7 @@ class Stack:
     shm_prefix: str
     frontend: str
     log: Path
+    frontend_log: Path
 
     def stub(self, model: str) -> psutil.Process:
         """The Python stub that runs a model."""
@@ -59,9 +61,18 @@ class Stack:
 
 
 @contextmanager
-def running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[psutil.Process]:
+def running(
+    command: list[str], environment: dict[str, str], log: Path, keep_open: Sequence[int] = ()
+) -> Iterator[psutil.Process]:
     with log.open("wb") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, cwd=REPOSITORY_ROOT)
+        process = subprocess.Popen(
+            [*_END_WITH_PARENT, *command],
+            env=environment,
+            stdout=output,
+            stderr=output,
+            cwd=REPOSITORY_ROOT,
+            pass_fds=keep_open,
+        )
     try:
         yield psutil.Process(process.pid)
     finally:
@@ -89,22 +100,29 @@ def wait_for(url: str, process: psutil.Process, log: Path) -> None:
 
 @contextmanager
 def start_stack(folder: Path, **settings: str) -> Iterator[Stack]:
-    """A Triton and a frontend of their own; `settings` are environment variables."""
+    """A Triton and a frontend of their own; `settings` are environment variables. What they write is in `folder`."""
     write_path_file()
     http, grpc, metrics, frontend = free_ports(4)
     ports = TritonPorts(http, grpc, metrics)
-    prefix = f"clef-test-{os.getpid()}-{next(_prefixes)}-"
     server = TritonServer.find(os.environ.get("CLEF_TRITON"))
-    environment = server.environment() | {"CLEF_RELEASE": str(RELEASE), "OMP_NUM_THREADS": "1"} | settings
-    command = server.command(REPOSITORY_ROOT / "model_repository", ports, prefix, exit_timeout_s=10)
+    defaults = {
+        "CLEF_RELEASE": str(RELEASE),
+        "OMP_NUM_THREADS": "1",
+        "SYSTEMONE_KEYS": str(folder / "keys.json"),
+        "SYSTEMONE_USAGE_URL": f"sqlite:///{folder / 'usage.sqlite3'}",
+    }
+    environment = server.environment() | defaults | settings
     triton_log, frontend_log = folder / "triton.log", folder / "frontend.log"
-    with running(command, environment, triton_log) as triton:
+    with ExitStack() as stack:
+        regions = stack.enter_context(Regions.claim(CACHE / "locks"))
+        command = server.command(REPOSITORY_ROOT / "model_repository", ports, regions.prefix, exit_timeout_s=10)
+        triton = stack.enter_context(running(command, environment, triton_log, [regions.descriptor]))
         wait_for(f"http://127.0.0.1:{http}/v2/health/ready", triton, triton_log)
         environment |= {"TRITON_URL": f"127.0.0.1:{grpc}", "FRONTEND_PORT": str(frontend)}
-        with running([sys.executable, "-m", "frontend"], environment, frontend_log) as process:
-            url = f"http://127.0.0.1:{frontend}"
-            wait_for(f"{url}/health", process, frontend_log)
-            yield Stack(triton, process, ports, prefix, url, triton_log)
+        process = stack.enter_context(running([sys.executable, "-m", "frontend"], environment, frontend_log))
+        url = f"http://127.0.0.1:{frontend}"
+        wait_for(f"{url}/health", process, frontend_log)
+        yield Stack(triton, process, ports, regions.prefix, url, triton_log, frontend_log)
 
 
 def bytes_input(name: str, values: list[bytes]) -> triton_grpc.InferInput:
