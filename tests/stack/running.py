@@ -56,6 +56,11 @@ class Stack:
             child for child in self.triton_process.children(recursive=True) if marker in " ".join(child.cmdline())
         )
 
+    def lines(self, request_id: str) -> list[dict[str, Any]]:
+        """What the steps wrote of a request, in order."""
+        lines = [json.loads(line) for line in self.log.read_text("utf-8").splitlines() if line.startswith("{")]
+        return [line for line in lines if line["request_id"] == request_id]
+
     def regions(self) -> list[Path]:
         return list(Path("/dev/shm").glob(f"{self.shm_prefix}*"))
 
@@ -99,30 +104,39 @@ def wait_for(url: str, process: psutil.Process, log: Path) -> None:
 
 
 @contextmanager
+def start_frontend(folder: Path, triton: TritonPorts, **settings: str) -> Iterator[tuple[str, psutil.Process]]:
+    """A frontend of its own: its URL and its process. Its log is `frontend.log` in `folder`."""
+    (port,) = free_ports(1)
+    log, url = folder / "frontend.log", f"http://127.0.0.1:{port}"
+    environment = (
+        os.environ
+        | {
+            "TRITON_URL": f"127.0.0.1:{triton.grpc}",
+            "FRONTEND_PORT": str(port),
+            "SYSTEMONE_KEYS": str(folder / "keys.json"),
+            "SYSTEMONE_USAGE_URL": f"sqlite:///{folder / 'usage.sqlite3'}",
+        }
+        | settings
+    )
+    with running([sys.executable, "-m", "frontend"], environment, log) as process:
+        wait_for(f"{url}/health", process, log)
+        yield url, process
+
+
+@contextmanager
 def start_stack(folder: Path, **settings: str) -> Iterator[Stack]:
     """A Triton and a frontend of their own; `settings` are environment variables. What they write is in `folder`."""
     write_path_file()
-    http, grpc, metrics, frontend = free_ports(4)
-    ports = TritonPorts(http, grpc, metrics)
+    ports = TritonPorts(*free_ports(3))
     server = TritonServer.find(os.environ.get("CLEF_TRITON"))
-    defaults = {
-        "CLEF_RELEASE": str(RELEASE),
-        "OMP_NUM_THREADS": "1",
-        "SYSTEMONE_KEYS": str(folder / "keys.json"),
-        "SYSTEMONE_USAGE_URL": f"sqlite:///{folder / 'usage.sqlite3'}",
-    }
-    environment = server.environment() | defaults | settings
-    triton_log, frontend_log = folder / "triton.log", folder / "frontend.log"
-    with ExitStack() as stack:
-        regions = stack.enter_context(Regions.claim(CACHE / "locks"))
+    environment = server.environment() | {"CLEF_RELEASE": str(RELEASE), "OMP_NUM_THREADS": "1"} | settings
+    log = folder / "triton.log"
+    with Regions.claim(CACHE / "locks") as regions:
         command = server.command(REPOSITORY_ROOT / "model_repository", ports, regions.prefix, exit_timeout_s=10)
-        triton = stack.enter_context(running(command, environment, triton_log, [regions.descriptor]))
-        wait_for(f"http://127.0.0.1:{http}/v2/health/ready", triton, triton_log)
-        environment |= {"TRITON_URL": f"127.0.0.1:{grpc}", "FRONTEND_PORT": str(frontend)}
-        process = stack.enter_context(running([sys.executable, "-m", "frontend"], environment, frontend_log))
-        url = f"http://127.0.0.1:{frontend}"
-        wait_for(f"{url}/health", process, frontend_log)
-        yield Stack(triton, process, ports, regions.prefix, url, triton_log, frontend_log)
+        with running(command, environment, log, [regions.descriptor]) as triton:
+            wait_for(f"http://127.0.0.1:{ports.http}/v2/health/ready", triton, log)
+            with start_frontend(folder, ports, **settings) as (url, frontend):
+                yield Stack(triton, frontend, ports, regions.prefix, url, log, folder / "frontend.log")
 
 
 def bytes_input(name: str, values: list[bytes]) -> triton_grpc.InferInput:
@@ -135,6 +149,7 @@ def ask(
     client: triton_grpc.InferenceServerClient,
     request: dict[str, Any] | bytes,
     images: list[bytes] | None = None,
+    request_id: str = "",
     **parameters: Any,
 ) -> triton_grpc.InferResult:
     """A SystemOne request straight to the ensemble."""
@@ -142,7 +157,7 @@ def ask(
     inputs = [bytes_input("REQUEST", [body])]
     if images is not None:
         inputs.append(bytes_input("IMAGES", images))
-    return client.infer("clef", inputs, parameters=parameters, client_timeout=60)
+    return client.infer("clef", inputs, request_id=request_id, parameters=parameters, client_timeout=60)
 
 
 def response_of(result: triton_grpc.InferResult) -> dict[str, Any]:
