@@ -52,9 +52,9 @@ clean:  ## Remove the environment, the development release and every cache
 	fi
 	@touch $@
 
-.venv/.test: .venv/.serve requirements/test.txt requirements/reference.txt tests/debian.sh
+.venv/.test: .venv/.serve requirements/test.txt requirements/test-no-deps.txt tests/debian.sh
 	@echo 'installing what the tests need'
-	@sh tests/debian.sh postgresql redis-server haproxy
+	@sh tests/debian.sh postgresql redis-server haproxy prometheus
 	@$(PIP) -r requirements/test.txt $(TERSE)
-	@$(PIP) --no-deps -r requirements/reference.txt $(TERSE)
+	@$(PIP) --no-deps -r requirements/test-no-deps.txt $(TERSE)
 	@touch $@

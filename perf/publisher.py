@@ -22,7 +22,7 @@ def publisher() -> ModuleType:
     """`joint_schema_model.py` of both releases. Raises ImportError where it is missing or is not that file."""
     spec = importlib.util.find_spec("clef_finetune")
     if spec is None or not spec.submodule_search_locations:
-        raise ImportError("clef-finetune is not installed: see requirements/reference.txt")
+        raise ImportError("clef-finetune is not installed: see requirements/test-no-deps.txt")
     path = Path(spec.submodule_search_locations[0]) / "_vendor" / "joint_schema_model.py"
     if hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
         raise ImportError(f"{path} is not the module of the releases")

@@ -68,7 +68,7 @@ SERVE_INSTALLS = [
 ]
 TEST_INSTALLS = [
     "-m pip install -r requirements/test.txt",
-    "-m pip install --no-deps -r requirements/reference.txt",
+    "-m pip install --no-deps -r requirements/test-no-deps.txt",
 ]
 LINTS = ["-m ruff check", "-m ruff format --check", "-m mypy"]
 
