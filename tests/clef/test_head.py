@@ -57,8 +57,8 @@ def score(which: str, records: Sequence[Record], seed: int, offset: float = 0.0)
     vocabulary = torch.randn(VOCABULARY, hidden_size, generator=chance)
     longest = max(record.length for record in records)
     hidden = torch.randn(len(records), longest, hidden_size, generator=chance) + offset
-    published = publisher().collate_records([published(record) for record in records], 0, CPU)
-    wanted = theirs(hidden, published["input_ids"], published["attention_mask"], published["records"], vocabulary)
+    batch = publisher().collate_records([published(record) for record in records], 0, CPU)
+    wanted = theirs(hidden, batch["input_ids"], batch["attention_mask"], batch["records"], vocabulary)
     return ours(hidden, Layout.of(records, CPU), vocabulary), torch.cat([torch.cat(logits) for logits in wanted])
 
 
