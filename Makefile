@@ -13,7 +13,7 @@ Uninstalling|Successfully|WARNING: Location|\[notice|ERROR: pip.s dependency res
 PIP = $(RUN) -m pip install --disable-pip-version-check --progress-bar off
 TERSE = 2>&1 | sed -uE '/^ *($(NOISE))/d; s/^(Installing collected packages).*/\1/'
 
-.PHONY: help serve test test-clients lint bench clean
+.PHONY: help serve test test-clients test-videos lint bench clean
 
 help:  ## Show this
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -26,6 +26,9 @@ test: lint  ## Lint, and run every test; ARGS='-k name' runs some
 
 test-clients: .venv/.test  ## Run every client against a real stack, those that install slowly too
 	@EVERY_CLIENT=1 $(RUN) -m pytest tests/clients $(ARGS)
+
+test-videos: .venv/.test  ## Compare videos with the publisher's code, in an environment of several gigabytes of their own
+	@WITH_VIDEOS=1 $(RUN) -m pytest tests/videos $(ARGS)
 
 lint: .venv/.test  ## Check style and types
 	@$(RUN) -m ruff check

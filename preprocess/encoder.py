@@ -5,6 +5,7 @@ A record is PREFIX, media, state, and the tail that `schema_encoder` makes of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from preprocess.schema import Request
 from preprocess.schema_encoder import EncodedSchema, Ints, SchemaEncoder, TooManyTokens
 from preprocess.settings import Overflow, Semantics
 from preprocess.tokenizer import Tokenizer
+from preprocess.video_processor import Clip
 
 # A merge of 2 x 2 patches is one token of the prompt.
 PATCHES_PER_TOKEN = 4
@@ -59,14 +61,22 @@ class Encoder:
         self._prefix = np.array(tokenizer.prefix, dtype=np.int32)
 
     def encode(
-        self, request: Request, media_grids: Ints, *, max_length: int, semantics: Semantics, overflow: Overflow
+        self,
+        request: Request,
+        media_grids: Ints,
+        clips: Sequence[Clip] = (),
+        *,
+        max_length: int,
+        semantics: Semantics,
+        overflow: Overflow,
     ) -> Encoded:
-        """The records of `request`; `media_grids` [n, 3] are the patch grids (time, height, width) of its images.
+        """The records of `request`; `media_grids` [n, 3] are the patch grids (time, height, width) of its images, and
+        `clips` its videos.
 
         Raises RequestTooLarge where a record would have more than `max_length` tokens: always when its schema and
-        its images alone do, otherwise under `overflow="reject"`; under "truncate" the state is cut from its end.
+        its media alone do, otherwise under `overflow="reject"`; under "truncate" the state is cut from its end.
         """
-        head = self._head(media_grids)
+        head = self._head(media_grids, clips)
         schema = self._encode_schema(request, semantics, len(head), max_length)
         rooms = [max_length - len(head) - len(tail.ids) for tail in schema.tails]
         if min(rooms) < 0:
@@ -96,13 +106,15 @@ class Encoder:
             raise _too_large(str(needed) if reading.whole else f"at least {needed}", max_length)
         return reading
 
-    def _head(self, media_grids: Ints) -> Ints:
-        if len(media_grids) == 0:
+    def _head(self, media_grids: Ints, clips: Sequence[Clip]) -> Ints:
+        if len(media_grids) == 0 and not clips:
             return self._prefix
         tokenizer = self._tokenizer
         ids: list[int] = []
         for patches in media_grids.prod(axis=1).tolist():
             ids += tokenizer.vision_start, *[tokenizer.image_pad] * (patches // PATCHES_PER_TOKEN), tokenizer.vision_end
+        for clip in clips:
+            ids += tokenizer.video(clip.timestamps, clip.group_patches // PATCHES_PER_TOKEN)
         return np.concatenate([self._prefix, np.array(ids + tokenizer.media_end, dtype=np.int32)])
 
 

@@ -1,38 +1,45 @@
-"""The ways in which a request holds an image, to the bytes of its file. Nothing is ever fetched or opened."""
+"""The ways in which a request holds an image, to the bytes of its file. Nothing is ever fetched or opened.
+
+An image stands at `index` of a list, and `within` says of which: the request's images, or the frames of one video.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
+from typing import Any
 
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.settings import Settings
+
+Within = tuple[str | int, ...]
+IMAGES: Within = ("images",)
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*://")
 _WHITESPACE = str.maketrans("", "", " \t\r\n")
 _NOT_OPENED = "URLs and paths are never opened: send a data URL or base64"
 
 
-def decode_reference(reference: str, index: int, settings: Settings) -> bytes:
-    """The file that a data URL or plain base64 holds; `index` is the image's place in the request.
+def decode_reference(reference: str, index: int, settings: Settings, within: Within = IMAGES) -> bytes:
+    """The file that a data URL or plain base64 holds.
 
     Raises ValidationFailed (422), and RequestTooLarge (413) before anything is decoded.
     """
     if _URL.match(reference):
-        raise _refused(index, _NOT_OPENED, "image_url")
+        raise _refused(index, within, _NOT_OPENED, "image_url")
     if reference[:5].lower() == "data:":
         header, comma, payload = reference.partition(",")
         if not comma or not header.lower().endswith(";base64"):
-            raise _refused(index, "A data URL should be data:image/…;base64,…", "image_data_url")
+            raise _refused(index, within, "A data URL should be data:image/…;base64,…", "image_data_url")
     else:
         payload = reference
     payload = payload.translate(_WHITESPACE)
-    check_file_size(len(payload) // 4 * 3 - payload[-2:].count("="), index, settings)
+    check_file_size(len(payload) // 4 * 3 - payload[-2:].count("="), index, settings, within)
     try:
         data = base64.b64decode(payload, validate=True)
     except (binascii.Error, ValueError):
-        raise _refused(index, f"Image is not base64. {_NOT_OPENED}", "image_base64") from None
+        raise _refused(index, within, f"Image is not base64. {_NOT_OPENED}", "image_base64") from None
     return data
 
 
@@ -42,10 +49,19 @@ def check_image_count(count: int, settings: Settings) -> None:
         raise RequestTooLarge(f"The request has {count} images; {settings.images_allowed} are allowed.")
 
 
-def check_file_size(size: int, index: int, settings: Settings) -> None:
+def check_video_counts(videos: list[Any], settings: Settings) -> None:
+    """Raises RequestTooLarge over the number of videos that a request may hold, or of their frames together."""
+    if len(videos) > settings.images_allowed:
+        raise RequestTooLarge(f"The request has {len(videos)} videos; {settings.images_allowed} are allowed.")
+    frames = sum(len(video) for video in videos if isinstance(video, list))
+    if frames > settings.max_video_frames:
+        raise RequestTooLarge(f"The videos have {frames} frames; {settings.max_video_frames} are allowed.")
+
+
+def check_file_size(size: int, index: int, settings: Settings, within: Within = IMAGES) -> None:
     """Raises RequestTooLarge where one image's file has too many bytes."""
     if size > settings.max_image_bytes:
-        raise RequestTooLarge(f"images[{index}] has {size} bytes; {settings.max_image_bytes} are allowed.")
+        raise RequestTooLarge(f"{name_of(index, within)} has {size} bytes; {settings.max_image_bytes} are allowed.")
 
 
 def check_files_size(files: list[bytes], settings: Settings) -> None:
@@ -55,5 +71,11 @@ def check_files_size(files: list[bytes], settings: Settings) -> None:
         raise RequestTooLarge(f"The images have {size} bytes together; {settings.max_images_bytes} are allowed.")
 
 
-def _refused(index: int, message: str, kind: str) -> ValidationFailed:
-    return ValidationFailed.at(["body", "images", index], message, kind)
+def name_of(index: int, within: Within = IMAGES) -> str:
+    """`images[0]`, `videos[0][3]`: an image as messages call it."""
+    field, *places = within
+    return f"{field}{''.join(f'[{place}]' for place in (*places, index))}"
+
+
+def _refused(index: int, within: Within, message: str, kind: str) -> ValidationFailed:
+    return ValidationFailed.at(["body", *within, index], message, kind)

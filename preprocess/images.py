@@ -20,7 +20,14 @@ from PIL import Image
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.image_files import read_rgb, read_size
 from preprocess.image_headers import Unreadable
-from preprocess.image_references import check_file_size, check_files_size, check_image_count
+from preprocess.image_references import (
+    IMAGES,
+    Within,
+    check_file_size,
+    check_files_size,
+    check_image_count,
+    name_of,
+)
 from preprocess.settings import ImageMode, Settings
 
 PATCH = 16
@@ -104,17 +111,18 @@ class Images:
         for index, data in enumerate(files):
             check_file_size(len(data), index, settings)
         check_files_size(files, settings)
-        self._files = files
+        self.files = files
         self._rules = rules
-        self._sizes = [_size(data, index, settings) for index, data in enumerate(files)]
-        pixels = sum(width * height for width, height in self._sizes)
-        if pixels > settings.pixels_together:
-            message = f"The images have {pixels} pixels together; {settings.pixels_together} are allowed."
+        self._sizes = [header_size(data, index, settings) for index, data in enumerate(files)]
+        self.pixels = sum(width * height for width, height in self._sizes)
+        if self.pixels > settings.pixels_together:
+            message = f"The images have {self.pixels} pixels together; {settings.pixels_together} are allowed."
             raise RequestTooLarge(message)
         grids = [grid(*self._resized(index, *size)) for index, size in enumerate(self._sizes)]
         self.header_grids: Ints = np.array(grids, dtype=np.int32).reshape(-1, 3)
         self._patches = int(self.header_grids.prod(axis=1).sum())
-        size, most = self._patches * PATCH_BYTES, settings.max_patches_bytes
+        self.patches_bytes = self._patches * PATCH_BYTES
+        size, most = self.patches_bytes, settings.max_patches_bytes
         if most is not None and size > most:
             raise RequestTooLarge(f"The images make patches of {size} bytes; {most} are allowed.")
 
@@ -125,7 +133,7 @@ class Images:
         """
         patches = np.empty((self._patches, PATCH_BYTES), dtype=np.uint8)
         grids, start = [], 0
-        for index, data in enumerate(self._files):
+        for index, data in enumerate(self.files):
             image = self._decoded(index, data, mode)
             size = self._resized(index, *image.size)
             if size != image.size:
@@ -140,9 +148,9 @@ class Images:
         try:
             image = read_rgb(data, mode)
         except Unreadable:
-            raise _unreadable(index) from None
+            raise unreadable(index) from None
         if sorted(image.size) != sorted(self._sizes[index]):
-            raise _unreadable(index)
+            raise unreadable(index)
         return image
 
     def _resized(self, index: int, width: int, height: int) -> tuple[int, int]:
@@ -153,13 +161,14 @@ class Images:
             raise ValidationFailed.at(["body", "images", index], message, "image_ratio") from None
 
 
-def _size(data: bytes, index: int, settings: Settings) -> tuple[int, int]:
+def header_size(data: bytes, index: int, settings: Settings, within: Within = IMAGES) -> tuple[int, int]:
+    """Width and height of an image file. Raises ValidationFailed for what is none, RequestTooLarge over the limit."""
     try:
         width, height = read_size(data)
     except Unreadable:
-        raise _unreadable(index) from None
+        raise unreadable(index, within) from None
     if width * height > settings.max_image_pixels:
-        message = f"images[{index}] has {width * height} pixels; {settings.max_image_pixels} are allowed."
+        message = f"{name_of(index, within)} has {width * height} pixels; {settings.max_image_pixels} are allowed."
         raise RequestTooLarge(message)
     return width, height
 
@@ -181,5 +190,6 @@ def cut(image: Image.Image, out: Bytes) -> None:
         to[:, :, :, :, channel] = plane.transpose(0, 3, 1, 4, 2)
 
 
-def _unreadable(index: int) -> ValidationFailed:
-    return ValidationFailed.at(["body", "images", index], "Not a readable PNG, JPEG or WebP image", "image_unreadable")
+def unreadable(index: int, within: Within = IMAGES) -> ValidationFailed:
+    """What a file is told that cannot be decoded."""
+    return ValidationFailed.at(["body", *within, index], "Not a readable PNG, JPEG or WebP image", "image_unreadable")

@@ -11,12 +11,14 @@ import numpy as np
 from preprocess.encoder import Encoder
 from preprocess.errors import ValidationFailed
 from preprocess.image_references import decode_reference
-from preprocess.images import ImageRules, Images
+from preprocess.images import Bytes, ImageRules, Images, Ints
 from preprocess.plan import Plan
 from preprocess.release import Release
 from preprocess.schema import MAX_LEVELS, Request, parse_request
-from preprocess.settings import Overflow, Semantics, Settings, SpecialTokens
+from preprocess.settings import ImageMode, Overflow, Semantics, Settings, SpecialTokens
 from preprocess.tokenizer import Tokenizer, Vocabulary
+from preprocess.video_processor import VideoProcessor
+from preprocess.videos import Videos
 
 Tensor = np.ndarray[Any, Any]
 
@@ -36,6 +38,9 @@ class Preprocessor:
             for mode in get_args(SpecialTokens)
         }
         self._image_rules = ImageRules.load(settings.release)
+        # At start rather than with the first video: a server that cannot do what it was told to should say so then,
+        # and nobody waits for torch.
+        self._video_processor = VideoProcessor.load(settings.release) if settings.videos else None
         self._info = json.dumps(_describe(settings, release), ensure_ascii=False).encode()
 
     def info(self) -> bytes:
@@ -50,14 +55,16 @@ class Preprocessor:
         settings = self.settings.overridden(parameters)
         request = parse_request(body, settings)
         pictures = Images(_files(request, images, settings), self._image_rules, settings)
+        videos = self._videos(request, pictures, settings)
         encoded = self._encoders[settings.special_tokens].encode(
             request,
             pictures.header_grids,
+            videos.clips if videos else (),
             max_length=settings.max_length,
             semantics=_semantics(request, settings),
             overflow=_overflow(request, settings),
         )
-        patches, grids = pictures.patches(settings.image_mode)
+        patches, grids = _patches(pictures, videos, settings.image_mode)
         plan = Plan(
             model=request.model,
             questions=encoded.questions,
@@ -80,6 +87,23 @@ class Preprocessor:
             "PLAN": np.array([plan.to_json().encode()], dtype=np.object_),
             "MODEL_INFO": np.array([self._info], dtype=np.object_),
         }
+
+    def _videos(self, request: Request, pictures: Images, settings: Settings) -> Videos | None:
+        if not request.videos or self._video_processor is None:
+            return None
+        frames = [
+            [decode_reference(frame, place, settings, ("videos", index)) for place, frame in enumerate(video)]
+            for index, video in enumerate(request.videos)
+        ]
+        return Videos(frames, pictures, self._video_processor, settings)
+
+
+def _patches(pictures: Images, videos: Videos | None, mode: ImageMode) -> tuple[Bytes, Ints]:
+    """PATCHES and IMAGE_GRID: those of the images, and then those of the videos."""
+    if videos is None:
+        return pictures.patches(mode)
+    made = [pictures.patches(mode), *videos.patches(mode)]
+    return np.concatenate([patches for patches, _ in made]), np.concatenate([grids for _, grids in made])
 
 
 def _files(request: Request, images: Sequence[bytes] | None, settings: Settings) -> list[bytes]:
@@ -107,9 +131,9 @@ def _describe(settings: Settings, release: Release) -> dict[str, Any]:
     description = "Clef decision model: noul, choice and score questions about a state."
     if release.random_weights:
         description = f"Development release: random weights, its answers mean nothing. {description}"
-    shown = ("semantics", "confidence", "overflow", "digits", "special_tokens", "image_mode")
+    shown = ("semantics", "confidence", "overflow", "digits", "special_tokens", "image_mode", "videos")
     limits = ("max_length", "max_questions", "max_options", "max_image_bytes", "max_image_pixels", "max_images_bytes")
-    more_limits = ("max_patches_bytes", "max_body_bytes")
+    more_limits = ("max_video_frames", "max_patches_bytes", "max_body_bytes")
     return {
         "name": settings.model_name,
         "aliases": list(settings.known_models[1:]),

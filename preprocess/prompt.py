@@ -20,6 +20,7 @@ PREFIX = (
 )
 SUFFIX = "\n<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nJOINT SCHEMA DECISIONS:"
 VISION_START, IMAGE_PAD, VISION_END = "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"
+VIDEO_PAD = "<|video_pad|>"
 MEDIA_END = "\n"
 
 SCHEMA_HEAD = "\n\nSCHEMA FIELDS:\n"

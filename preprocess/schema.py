@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from preprocess.assets import inline_assets
 from preprocess.errors import InvalidRequest, RequestTooLarge, ValidationFailed
-from preprocess.image_references import check_image_count
+from preprocess.image_references import check_image_count, check_video_counts
 from preprocess.issues import issues
 from preprocess.presets import with_preset
 from preprocess.settings import Settings
@@ -33,6 +33,11 @@ __all__ = ["Choice", "Noul", "Question", "Request", "Score", "parse_json", "pars
 
 MAX_OPTIONS = 255
 MAX_LEVELS = 10
+LEAST_FRAMES = 2
+NO_VIDEOS = (
+    "This server reads no videos: send their frames as images. "
+    "To have it read videos: pip install -r requirements/video.txt, and CLEF_VIDEOS=1"
+)
 
 
 def _description(value: Any) -> Any:
@@ -82,9 +87,17 @@ def _image(value: Any) -> Any:
     raise PydanticCustomError("image_type", 'Image should be a data URL, base64, or an object {"url": data URL}')
 
 
-def _no_videos(value: Any) -> Any:
-    if value is not None and value != []:
-        raise PydanticCustomError("videos_unsupported", "This server reads no videos: send their frames as images")
+def _videos(value: Any, info: ValidationInfo) -> Any:
+    if value is not None and value != [] and not (info.context and info.context["videos"]):
+        raise PydanticCustomError("videos_unsupported", NO_VIDEOS)
+    return value
+
+
+def _frames(value: Any) -> Any:
+    if not isinstance(value, list):
+        raise PydanticCustomError("video_type", "Video should be an array of its frames, which are images")
+    if len(value) < LEAST_FRAMES:
+        raise PydanticCustomError("video_too_short", "Video should have two frames at least: send one as an image")
     return value
 
 
@@ -92,6 +105,7 @@ Description = Annotated[Any, AfterValidator(_description)]
 Instructions = Annotated[Any, AfterValidator(_instructions)]
 Level = Annotated[Any, AfterValidator(_level)]
 Image = Annotated[str, BeforeValidator(_image)]
+Video = Annotated[list[Image], BeforeValidator(_frames)]
 
 
 class _Model(BaseModel):
@@ -134,7 +148,7 @@ class Request(_Model):
     state: Any
     questions: Annotated[dict[Annotated[str, Field(min_length=1)], Question], Field(min_length=1)]
     images: list[Image] | None = None
-    videos: Annotated[Any, AfterValidator(_no_videos)] = Field(default=None, repr=False)
+    videos: Annotated[list[Video] | None, BeforeValidator(_videos)] = Field(default=None, repr=False)
     x_independent: StrictBool | None = None
     x_truncate: StrictBool | None = None
     x_preset: str | None = None
@@ -156,7 +170,9 @@ def parse_request(body: bytes | dict[str, Any], settings: Settings) -> Request:
     body = inline_assets(body, settings)
     named = body if body.get("model") is not None else body | {"model": settings.model_name}
     try:
-        request = Request.model_validate(named, context={"max_options": settings.max_options})
+        request = Request.model_validate(
+            named, context={"max_options": settings.max_options, "videos": settings.videos}
+        )
     except ValidationError as error:
         raise ValidationFailed(issues(error, "body")) from None
     if request.model not in settings.known_models:
@@ -167,9 +183,11 @@ def parse_request(body: bytes | dict[str, Any], settings: Settings) -> Request:
 
 def _check_counts(body: dict[str, Any], settings: Settings) -> None:
     # Before anything inside is looked at, so that a body full of faults costs no more than its parse.
-    questions, images = body.get("questions"), body.get("images")
+    questions, images, videos = body.get("questions"), body.get("images"), body.get("videos")
     if isinstance(questions, dict) and len(questions) > settings.max_questions:
         message = f"A request may have {settings.max_questions} questions, this one has {len(questions)}"
         raise ValidationFailed.at(["body", "questions"], message, "too_long")
     if isinstance(images, list):
         check_image_count(len(images), settings)
+    if isinstance(videos, list) and settings.videos:
+        check_video_counts(videos, settings)

@@ -74,6 +74,7 @@ class Settings(BaseSettings):
     digits: Digits = 4
     special_tokens: SpecialTokens = "literal"
     image_mode: ImageMode = "faithful"
+    videos: bool = False
 
     max_length: Positive = 16_384
     max_questions: UpTo255 = 64
@@ -82,6 +83,7 @@ class Settings(BaseSettings):
     max_image_bytes: Positive = 4 * MIB
     max_image_pixels: Positive = 16_000_000
     max_images_bytes: Positive = 8 * MIB
+    max_video_frames: Positive = 256
     # Of one request's images, resized and cut. None: as many as its tokens allow. The adapter lowers it to what the
     # shared memory between the steps holds.
     max_patches_bytes: Positive | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ class Tokenizer:
         self.vision_start = _single(structural, prompt.VISION_START)
         self.image_pad = _single(structural, prompt.IMAGE_PAD)
         self.vision_end = _single(structural, prompt.VISION_END)
+        self._structural = structural
         self._text = structural if special_tokens == "reference" else vocabulary.literal
 
     @classmethod
@@ -84,6 +86,14 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of one piece of user text."""
         return _ids(self._text, text)
+
+    def video(self, timestamps: Sequence[str], group_tokens: int) -> list[int]:
+        """The ids of a video: for each group the text of its time, and then its tokens."""
+        pad = _single(self._structural, prompt.VIDEO_PAD)
+        ids = [self.vision_start]
+        for timestamp in timestamps:
+            ids += *_ids(self._structural, timestamp), self.vision_start, *[pad] * group_tokens, self.vision_end
+        return [*ids, self.vision_end]
 
 
 def _ids(tokenizer: tokenizers.Tokenizer, text: str) -> list[int]:

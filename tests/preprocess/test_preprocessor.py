@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -232,9 +233,16 @@ def test_model_info() -> None:
         "digits": 6,
         "special_tokens": "literal",
         "image_mode": "faithful",
+        "videos": False,
     }
     assert (info["limits"]["max_length"], info["limits"]["max_images"]) == (128, 2)
     assert info["limits"]["max_pixels_together"] == 128 * 1_024
+
+
+def test_videos_without_the_extra_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision", None)  # what Python makes an ImportError of
+    with pytest.raises(ProcessorError, match=r"CLEF_VIDEOS: pip install -r requirements/video.txt"):
+        Preprocessor(Settings(release=RELEASE, videos=True))
 
 
 def copy_of_the_release(tmp_path: Path) -> Path:

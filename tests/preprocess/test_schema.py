@@ -189,6 +189,14 @@ def test_videos_are_refused_by_name(settings: Settings, videos: Any) -> None:
     assert read(settings, videos=[]).state == read(settings, videos=None).state == "x"
 
 
+def test_without_the_extra_a_video_is_told_how_to_install_it(settings: Settings) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        read(settings, videos=[["AA==", "AA=="]])
+    (issue,) = refused.value.detail
+    assert issue["type"] == "videos_unsupported"
+    assert "pip install -r requirements/video.txt" in issue["msg"] and "CLEF_VIDEOS=1" in issue["msg"]
+
+
 # Our own fields
 
 

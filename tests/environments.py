@@ -1,0 +1,33 @@
+"""Environments of other packages than the project's own: made once from a requirements file, and kept."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+_INSTALL = ("--disable-pip-version-check", "--quiet", "--retries", "3")
+
+
+def environment(folder: Path, requirements: Path, *options: str) -> Path:
+    """The interpreter of the environment in `folder`; made again where its requirements have changed.
+
+    options: pip's, for the installation.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    python, made = folder / "bin" / "python", folder / "requirements.txt"
+    wanted = f"# {sys.version}\n{requirements.read_text('utf-8')}"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists() or made.read_text("utf-8") != wanted:
+            made.unlink(missing_ok=True)
+            _run(sys.executable, "-m", "venv", "--clear", "--without-pip", folder)
+            _run(sys.executable, "-m", "pip", "--python", python, "install", *_INSTALL, *options, "-r", requirements)
+            made.write_text(wanted, "utf-8")
+    return python
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"

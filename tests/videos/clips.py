@@ -1,0 +1,32 @@
+"""Videos for the checks: frames that move, as pictures and as what a request holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from tests.preprocess.pictures import data_url, file_of, noise
+
+QUESTIONS = {
+    "moving": {"type": "noul", "instructions": "Does anything move?"},
+    "what": {"type": "choice", "criteria": {"car": "A car", "bird": None}},
+    "speed": {"type": "score", "criteria": ["slow", "fast"]},
+}
+
+
+def clip(frames: int, width: int, height: int, seed: int = 0) -> list[Image.Image]:
+    """A picture that moves to the left by three pixels a frame."""
+    first = np.asarray(noise(width, height, seed))
+    return [Image.fromarray(np.roll(first, -3 * frame, axis=1)) for frame in range(frames)]
+
+
+def references(frames: list[Image.Image]) -> list[str]:
+    return [data_url(file_of(frame)) for frame in frames]
+
+
+def body(*videos: list[Image.Image], **fields: Any) -> dict[str, Any]:
+    """A request that shows these videos."""
+    shown = [references(frames) for frames in videos]
+    return {"state": "A camera at a crossing.", "questions": QUESTIONS, "videos": shown, **fields}
