@@ -1,6 +1,6 @@
 """What broke servers like this one in the field, on the real stack, by the numbers of the list of field reports.
 
-Here are O05, O06, O07, O10, O12, O14, O22 (the last step), O23 and O24. O15 is in `test_batching.py`, and more of O24 in
+Here are O05, O06, O07, O10, O12, O14, O22 (the last step), O23 and O24. O15 is in `test_batching.py`, more of O24 in
 `test_errors.py` and `test_golden.py`. The others need no model and are in `tests/frontend/test_field_reports.py`, over
 the real first and last step: O01 to O04, O08, O09, O11, O13, O21 (over sockets in `tests/frontend/test_main.py`), O22.
 """
