@@ -2,16 +2,11 @@ from __future__ import annotations
 
 import os
 
-import hypothesis
 import pytest
 
 from clef.model import ClefModel
 from clef.settings import ModelSettings
 from tests.golden_cases import RELEASE
-
-# The same examples every time, and no failure for a machine that was busy.
-hypothesis.settings.register_profile("tests", derandomize=True, deadline=None, database=None)
-hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture(autouse=True)
