@@ -30,6 +30,8 @@ RECORD_TENSORS = (
 
 QUESTION_TYPES = 3
 PATCH_BYTES = 3 * 16 * 16
+FRAMES = 2
+"""Frames at most that are one picture to the trunk."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -42,8 +44,8 @@ class Record:
     option_counts: Ints  # [Q]
     option_spans: Ints  # [O, 2] in head order
     state_end: int  # first token of the schema
-    patches: NDArray[np.uint8]  # [P, 768] one frame, by 2x2 merge blocks; (channel, 16, 16) within a patch
-    image_grid: Ints  # [n, 3] time 1, height, width in patches
+    patches: NDArray[np.uint8]  # [P, 768] frame after frame, by 2x2 merge blocks; (channel, 16, 16) within a patch
+    image_grid: Ints  # [n, 3] frames, height, width in patches; an image has one frame, each pair of a video's two
 
     @property
     def length(self) -> int:
@@ -79,7 +81,7 @@ class Record:
         _demand(self.patches.dtype == np.uint8, "patches must be uint8")
         _demand(self.image_grid.ndim == 2 and self.image_grid.shape[1] == 3, "the image grid must be [n, 3]")
         _demand(bool((self.image_grid > 0).all()), "an image grid must be positive")
-        _demand(bool((self.image_grid[:, 0] == 1).all()), "an image has one frame")
+        _demand(bool((self.image_grid[:, 0] <= FRAMES).all()), "a row of the image grid has one frame or two")
         _demand(bool((self.image_grid[:, 1:] % 2 == 0).all()), "an image's sides must be whole merge blocks")
         _demand(int(self.image_grid.prod(axis=1).sum()) == len(self.patches), "patches do not fill the image grid")
 

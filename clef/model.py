@@ -66,7 +66,7 @@ class ClefModel:
         if not self._settings.warmup:
             return
         budget = self._settings.batch_tokens, self._settings.batch_records
-        for records in warmup.batches(self._device.type, *budget, self._trunk.image_token, self._trunk.merge):
+        for records in warmup.batches(self._device.type, *budget, self._trunk.media_tokens.image, self._trunk.merge):
             try:
                 scores = self.score(records)
             except RuntimeError as error:

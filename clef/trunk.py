@@ -1,7 +1,7 @@
 """The trunk: transformers' own Qwen3_5 classes, from token ids to hidden states.
 
-Source: transformers 5.24. What differs from calling its multimodal model: the images' features are placed by us (so
-that records share them, and a text that spells the image token stays text), rotary positions are given, and no
+Source: transformers 5.24. What differs from calling its multimodal model: the media's features are placed by us (so
+that records share them, and a text that spells a media token stays text), rotary positions are given, and no
 attention mask is made: padding stands on the right of causal layers, where no token that counts sees it.
 
 Axes: B records, L tokens, H hidden, V vocabulary.
@@ -19,7 +19,7 @@ from transformers.utils import logging as transformers_logging
 from clef.batch import Record
 from clef.collate import Batch
 from clef.errors import InvalidRecord, ReleaseError
-from clef.media import Media, image_starts, pixel_values
+from clef.media import Media, MediaTokens, media_starts, pixel_values
 from clef.release import shorten
 
 NO_MASK = {"full_attention": None, "linear_attention": None}
@@ -32,7 +32,7 @@ class Trunk:
         self.model = model.model
         self.language_model = model.model.language_model
         self.vocabulary: Tensor = model.lm_head.weight  # [V, H]
-        self.image_token: int = model.config.image_token_id
+        self.media_tokens = MediaTokens(model.config.image_token_id, model.config.video_token_id)
         self.merge: int = model.config.vision_config.spatial_merge_size
 
     @classmethod
@@ -58,23 +58,25 @@ class Trunk:
         ]
         if problems:
             raise ReleaseError(f"the trunk's weights do not fit config.json: {'; '.join(problems)}")
-        if not 0 <= model.config.image_token_id < len(model.lm_head.weight):
-            raise ReleaseError(f"config.json: image_token_id {model.config.image_token_id} is not in the vocabulary")
+        for name in ("image_token_id", "video_token_id"):
+            token = getattr(model.config, name)
+            if not 0 <= token < len(model.lm_head.weight):
+                raise ReleaseError(f"config.json: {name} {token} is not in the vocabulary")
         return cls(model.requires_grad_(False).eval().to(device))
 
     def check(self, record: Record) -> None:
-        """Raises InvalidRecord where ids leave the vocabulary or image tokens do not fit the images."""
+        """Raises InvalidRecord where ids leave the vocabulary or media tokens do not fit the media."""
         if record.input_ids.min() < 0 or record.input_ids.max() >= len(self.vocabulary):
             raise InvalidRecord(f"a token id lies outside the vocabulary of {len(self.vocabulary)}")
-        image_starts(record, self.image_token, self.merge)
+        media_starts(record, self.media_tokens, self.merge)
 
     def forward(self, batch: Batch) -> Tensor:
         """Hidden states after the final norm: [B, L, H]. Rows of padding mean nothing."""
         rows, length = batch.input_ids.shape
-        media = Media.of(batch.records, length, self.image_token, self.merge, batch.input_ids.device)
+        media = Media.of(batch.records, length, self.media_tokens, self.merge, batch.input_ids.device)
         embedded: Tensor = self.language_model.embed_tokens(batch.input_ids)
         if media is not None:
-            pixels = pixel_values(media.patches).to(embedded.dtype)
+            pixels = pixel_values(media.patches, media.pairs).to(embedded.dtype)
             features = torch.cat(self.model.get_image_features(pixels, media.grid).pooler_output)
             embedded.view(rows * length, -1)[media.slots] = features[media.features]
         hidden: Tensor = self.language_model(

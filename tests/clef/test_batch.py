@@ -103,11 +103,13 @@ def test_a_record_that_contradicts_itself_is_refused(field: str, values: Any) ->
         replace(good, **{field: values}).check()
 
 
-@pytest.mark.parametrize("grid", [[2, 2, 2], [1, 4, 1], [1, 1, 4], [0, 2, 2], [-1, -2, 2]])
-def test_an_image_must_be_one_frame_of_whole_merge_blocks(grid: list[int]) -> None:
+@pytest.mark.parametrize("grid", [[3, 2, 2], [1, 4, 1], [1, 1, 4], [0, 2, 2], [-1, -2, 2]])
+def test_media_are_one_frame_or_two_of_whole_merge_blocks(grid: list[int]) -> None:
     patches = np.zeros((abs(int(np.prod(grid))), 768), np.uint8)
     with pytest.raises(InvalidRecord):
         replace(made(30, [2]), patches=patches, image_grid=ints([grid], 1, 3)).check()
+    patches = np.zeros((8, 768), np.uint8)
+    replace(made(30, [2]), patches=patches, image_grid=ints([[2, 2, 2]], 1, 3)).check()
 
 
 def test_errors_say_nothing_of_the_content() -> None:

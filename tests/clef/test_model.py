@@ -76,7 +76,7 @@ def test_ids_outside_the_vocabulary_are_refused(model: ClefModel, token: int) ->
 
 def test_images_without_their_tokens_are_refused(model: ClefModel) -> None:
     shown = record("image-native-grid")
-    with pytest.raises(InvalidRecord, match="holds 0 image tokens, its images need 64"):
+    with pytest.raises(InvalidRecord, match="holds 0 media tokens, its media need 64"):
         model.check(replace(shown, input_ids=np.zeros_like(shown.input_ids)))
 
 

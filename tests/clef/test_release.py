@@ -156,6 +156,7 @@ def test_another_architecture(release: Path, architectures: Any) -> None:
     [
         ({"model_type": "llama"}, "model_type must be 'qwen3_5'"),
         ({"image_token_id": 2048}, "image_token_id 2048 is not in the vocabulary"),
+        ({"video_token_id": -1}, "video_token_id -1 is not in the vocabulary"),
         ({"dtype": "float33"}, "the trunk cannot be loaded"),
         ({"vision_config": 5}, "the trunk cannot be loaded"),
     ],
