@@ -3,6 +3,7 @@
 It does not wait for Triton: it answers 503 until the first answer came, and again whenever none comes.
 """
 
+import gc
 import logging
 import signal
 import sys
@@ -51,6 +52,8 @@ def main() -> int:
     )
     for stop in (signal.SIGTERM, signal.SIGINT):
         signal.signal(stop, _exit)
+    # What is loaded now stays: looking through it again and again held up every request for 70 ms.
+    gc.freeze()
     serving.run()
     return 0
 
