@@ -1,8 +1,8 @@
 """One request at one step, answered or failed, and its one line of JSON in Triton's log.
 
 The lines have the shape of the frontend's, and hold as little of a request: its id, what came of it and how long that
-took. They go straight to standard error, where Triton's own log is: a line through `pb_utils.Logger` measured 90 to
-340 µs on two busy cores, this way 6 to 15.
+took. They go straight to standard error, where Triton's own log is: on two busy cores a line through
+`pb_utils.Logger` measured 90 to 540 µs, one of these 36.
 """
 
 from __future__ import annotations

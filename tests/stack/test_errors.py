@@ -69,10 +69,12 @@ def test_a_deadline_that_has_passed(grpc):
     assert refusal(grpc, body(), deadline_ms=1).status == 504
 
 
-def test_a_parameter_that_a_setting_does_not_take(grpc):
-    error = refusal(grpc, body(), semantics=SECRET)
+@pytest.mark.parametrize("name", ["semantics", "digits", "max_questions", "deadline_ms"])
+def test_a_parameter_that_does_not_take_such_a_value(grpc, name):
+    error = refusal(grpc, body(), **{name: SECRET})
     assert error.status == 422
-    assert error.detail[0]["loc"] == ["parameters", "semantics"]
+    assert error.detail[0]["loc"] == ["parameters", name]
+    assert SECRET not in error.to_json()
 
 
 def test_tensors_that_contradict_each_other_fail_alone_at_the_model_step(grpc):

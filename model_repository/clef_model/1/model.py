@@ -17,7 +17,7 @@ import triton_python_backend_utils as pb_utils
 
 from adapter.call import Call
 from adapter.scores import reply, tensors
-from adapter.tensors import parameters, read, response, send
+from adapter.tensors import deadline, parameters, read, response, send
 from clef.batch import split_records
 from clef.model import ClefModel
 from clef.scheduler import Job, Scheduler, Scores
@@ -51,9 +51,7 @@ class TritonPythonModel:
                 self._scheduler.cancel(str(told["cancel"]))
                 send(sender, response(tensors(NOTHING)))
                 return
-            deadline = int(told["deadline_ms"]) / 1e3 if "deadline_ms" in told else None
-            self._scheduler.submit(
-                Job(split_records(read(request)), answer, deadline, sender.is_cancelled, told.get("cancel_token"))
-            )
+            records = split_records(read(request))
+            self._scheduler.submit(Job(records, answer, deadline(told), sender.is_cancelled, told.get("cancel_token")))
         except Exception as error:  # the process's boundary: one request's failure is its own
             answer(error)
