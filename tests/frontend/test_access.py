@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import sqlite3
@@ -18,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from frontend import keyfile
 from frontend.app import create_app
+from frontend.decisions import EARLY_BYTES
 from frontend.keyfile import SHIPPED_TIERS, KeyFile
 from frontend.settings import Settings, SettingsError, read_settings
 from frontend.tiers import Tier
@@ -27,6 +29,7 @@ from tests.frontend.kserve_server import Kserve, serving
 from tests.frontend.running import NOUL, assert_documented, body_of, client_of, until_ready
 from tests.frontend.servers import redis
 from tests.frontend.test_main import connectable, frontend
+from tests.golden_cases import CASES
 
 SECRET = "canary5520"
 TIERS = {"gold": Tier(), "slow": Tier(decisions_per_minute=2), **SHIPPED_TIERS}
@@ -336,6 +339,15 @@ async def test_a_row_names_its_dialect(place: Place, triton: FakeTriton) -> None
     rows = place.rows()
     assert [row["dialect"] for row in rows] == [*(dialect for _, dialect in ROUTES.values()), "systemone"]
     assert {(row["status"], row["questions"], row["images"]) for row in rows} == {(200, 1, 0)}
+
+
+async def test_a_row_counts_images_in_bodies_of_any_length(place: Place, triton: FakeTriton) -> None:
+    images = CASES["two-images"]["request"]["images"]
+    async with opened(place.settings(), triton) as client:
+        for padding in ("", " " * 2 * EARLY_BYTES):
+            body = json.dumps({**NOUL, "images": images}) + padding
+            assert (await client.post("/v1/systemone", content=body)).status_code == 200
+    assert [row["images"] for row in place.rows()] == [2, 2]
 
 
 async def test_a_batch_is_one_row(place: Place, triton: FakeTriton) -> None:
