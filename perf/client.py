@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import statistics
 import time
 from collections.abc import Iterable, Sequence
@@ -51,9 +50,6 @@ class Caller:
     def ask(self, body: bytes) -> Answer:
         """Raises RuntimeError for an answer that is not a 200."""
         start = time.perf_counter()
-        if self._connection.sock is None:
-            self._connection.connect()
-            self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection.request("POST", ROUTE, body, {"Content-Type": "application/json"})
         response = self._connection.getresponse()
         content = response.read()

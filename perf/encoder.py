@@ -1,4 +1,4 @@
-"""Our encoder beside the publisher's `encode_record`, on one release: `python -m perf.encoder [--release DIR]`.
+"""Our encoder beside the publisher's `encode_record`, on the golden release.
 
 The publisher's encoder runs as published, with transformers' tokenizer of the release. Ids are compared before
 anything is timed.
@@ -6,7 +6,6 @@ anything is timed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import warnings
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from perf.publisher import publisher
-from perf.side_by_side import milliseconds, table
+from perf.side_by_side import ROUNDS, milliseconds, table
 from preprocess.encoder import Encoder
 from preprocess.preprocessor import Preprocessor
 from preprocess.prompt import render
@@ -28,6 +27,9 @@ from preprocess.tokenizer import Tokenizer, Vocabulary
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 STATE_CHARACTERS = (100, 1_000, 4_000)
+
+TITLE = "Encoder"
+QUICK_ROUNDS = 3
 
 
 def three_types() -> dict[str, Any]:
@@ -86,16 +88,17 @@ class Encoders:
         return ways
 
 
-def measure(release: Path) -> dict[str, Any]:
+def measure(quick: bool) -> dict[str, Any]:
     """CPU milliseconds of each way on `three-types`, and on the same questions over states of several lengths."""
+    release, rounds = GOLDEN / "release", QUICK_ROUNDS if quick else ROUNDS
     encoders = Encoders(release)
     body = three_types()
     curve = []
     for characters in STATE_CHARACTERS:
         state = state_of(characters)
-        times = milliseconds(encoders.ways(body | {"state": state}))
+        times = milliseconds(encoders.ways(body | {"state": state}), rounds)
         curve.append({"characters": characters, "state_tokens": len(encoders.tokenizer.encode(state)), **times})
-    return {"release": release.name, "three_types": milliseconds(encoders.ways(body)), "curve": curve}
+    return {"release": release.name, "three_types": milliseconds(encoders.ways(body), rounds), "curve": curve}
 
 
 def report(measured: dict[str, Any]) -> str:
@@ -137,13 +140,3 @@ def report(measured: dict[str, Any]) -> str:
         f"The same questions, seen before, over longer states; the last column is what tokenizing the state itself "
         f"takes of our time:\n\n{table(columns, curve)}"
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--release", type=Path, default=GOLDEN / "release")
-    print(report(measure(parser.parse_args().release)))
-
-
-if __name__ == "__main__":
-    main()

@@ -21,8 +21,6 @@ from perf.first_come import next_batch
 
 clef.scheduler.next_batch = next_batch
 """
-    "\n\nimport clef.scheduler\nfrom perf.first_come import next_batch\n\nclef.scheduler.next_batch = next_batch\n"
-)
 
 
 def next_batch(waiting: Sequence[Any], limits: Any, *_: Any, **__: Any) -> list[int]:

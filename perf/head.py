@@ -1,4 +1,4 @@
-"""The joint head beside the publisher's loop, on the same weights and hidden states: `python -m perf.head`.
+"""The joint head beside the publisher's loop, on the same weights and hidden states.
 
 32 records of about 250 tokens with three questions and eight options each, on the golden head and on one of the real
 width with random weights. Logits are compared before anything is timed.
@@ -6,7 +6,6 @@ width with random weights. Logits are compared before anything is timed.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -24,6 +23,8 @@ from perf.encoder import GOLDEN
 from perf.publisher import publisher
 from perf.side_by_side import milliseconds, table
 
+TITLE = "Joint head"
+QUICK_ROUNDS = 1
 CPU = torch.device("cpu")
 REAL_WIDTH = HeadConfig(hidden_size=4096, width=1024, routing_layers=2, layers=4, heads=16, feedforward=4096)
 RECORDS = 32
@@ -98,7 +99,7 @@ def ways(config: HeadConfig, weights: dict[str, Tensor]) -> dict[str, Callable[[
 
 
 @torch.inference_mode()
-def measure() -> list[dict[str, Any]]:
+def measure(quick: bool) -> list[dict[str, Any]]:
     """One row a head: milliseconds of both for the whole micro-batch."""
     golden = open_release(GOLDEN / "release")
     heads = {
@@ -106,7 +107,11 @@ def measure() -> list[dict[str, Any]]:
         "real width": (REAL_WIDTH, random_weights(REAL_WIDTH)),
     }
     return [
-        {"head": name, "width": config.width, **milliseconds(ways(config, weights), ROUNDS[name])}
+        {
+            "head": name,
+            "width": config.width,
+            **milliseconds(ways(config, weights), QUICK_ROUNDS if quick else ROUNDS[name]),
+        }
         for name, (config, weights) in heads.items()
     ]
 
@@ -119,14 +124,3 @@ def report(rows: list[dict[str, Any]]) -> str:
         f"options each, {torch.get_num_threads()} threads:\n\n"
         f"{table(('head', 'width', 'publisher, ms', 'ours, ms', 'times faster'), cells)}"
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    torch.set_num_threads(parser.parse_args().threads)
-    print(report(measure()))
-
-
-if __name__ == "__main__":
-    main()

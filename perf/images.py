@@ -1,4 +1,4 @@
-"""Our images beside transformers' Pillow image processor: `python -m perf.images [--release DIR]`.
+"""Our images beside transformers' Pillow image processor.
 
 Pictures of about one megapixel, one that needs no resize and one that does; from decoded pixels to patches, and from
 the bytes of a PNG and of a JPEG. Patches are compared before anything is timed. Ours are one frame of bytes, where
@@ -8,7 +8,6 @@ Pillow's bicubic takes nearly all of our time, and as much of theirs.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from io import BytesIO
@@ -19,10 +18,12 @@ import numpy as np
 from PIL import Image
 
 from perf.encoder import GOLDEN
-from perf.side_by_side import milliseconds, table
+from perf.side_by_side import ROUNDS, milliseconds, table
 from preprocess.images import PATCH_BYTES, ImageRules, Images, cut, grid
 from preprocess.settings import Settings
 
+TITLE = "Images"
+QUICK_ROUNDS = 2
 SIZES = ((1_024, 1_024), (1_200, 850))
 FORMATS: dict[str, dict[str, Any]] = {"PNG": {}, "JPEG": {"quality": 90}}
 
@@ -75,9 +76,10 @@ class Processors:
         return {"ours": ours, "transformers": theirs}
 
 
-def measure(release: Path) -> list[dict[str, Any]]:
+def measure(quick: bool) -> list[dict[str, Any]]:
     """One row a picture and a start: its CPU milliseconds by each processor."""
-    processors = Processors(release)
+    processors = Processors(GOLDEN / "release")
+    rounds = QUICK_ROUNDS if quick else ROUNDS
     rows = []
     for width, height in SIZES:
         image = picture(width, height)
@@ -86,7 +88,9 @@ def measure(release: Path) -> list[dict[str, Any]]:
             buffer = BytesIO()
             image.save(buffer, kind, **options)
             ways[kind] = processors.from_bytes(buffer.getvalue())
-        rows += [{"size": f"{width} x {height}", "from": start, **milliseconds(way)} for start, way in ways.items()]
+        rows += [
+            {"size": f"{width} x {height}", "from": start, **milliseconds(way, rounds)} for start, way in ways.items()
+        ]
     return rows
 
 
@@ -94,13 +98,3 @@ def report(rows: list[dict[str, Any]]) -> str:
     """The measurement as a Markdown table."""
     cells = [(r["size"], r["from"], r["transformers"], r["ours"], r["transformers"] / r["ours"]) for r in rows]
     return table(("picture", "from", "transformers, CPU ms", "ours, CPU ms", "times faster"), cells)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--release", type=Path, default=GOLDEN / "release")
-    print(report(measure(parser.parse_args().release)))
-
-
-if __name__ == "__main__":
-    main()

@@ -28,6 +28,7 @@ PICTURES = 0.1
 FLAT_MIB = 16.0
 START_S, STEP_MIB, STACK_MIB = 25.0, 200.0, 3072.0
 PICTURE_SIDE = 320
+STATE_CACHE_BYTES = 64 * 2**20
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -35,7 +36,8 @@ def measure(quick: bool) -> dict[str, Any]:
     count = QUICK_REQUESTS if quick else REQUESTS
     chance = random.Random(0)
     connections = local()
-    with stack(DEV_RELEASE, CLEF_STATE_CACHE_BYTES=str(256 * 2**20)) as running, ThreadPoolExecutor(CALLERS) as pool:
+    settings = {"CLEF_STATE_CACHE_BYTES": f"{STATE_CACHE_BYTES}"}
+    with stack(settings, release=DEV_RELEASE) as running, ThreadPoolExecutor(CALLERS) as pool:
 
         def one(request: Request) -> None:
             if not hasattr(connections, "caller"):

@@ -78,7 +78,7 @@ def _run(repository: Path, quick: bool) -> dict[str, Any]:
         "SYSTEMONE_REQUEST_TIMEOUT_MS": "300000",
     }
     chance = random.Random(0)
-    with stack(repository=repository, **settings) as running:
+    with stack(settings, repository=repository) as running:
         with Caller(running.http) as caller:
             caller.ask(body(short(chance)))
             alone = [caller.ask(body(_longest(chance))) for _ in range(3)]

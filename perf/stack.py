@@ -13,12 +13,12 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from launch import triton_log
 from launch.process import Child
@@ -74,15 +74,16 @@ class Stack:
 
 @contextmanager
 def stack(
+    settings: Mapping[str, str] | None = None,
+    *,
     release: Path = BENCH_RELEASE,
     repository: Path = MODEL_REPOSITORY,
     triton_options: Sequence[str] = (),
     threads: int | None = None,
-    **settings: str,
 ) -> Iterator[Stack]:
-    """Starts it and waits until it is warm. `threads`: of the model; None: torch's own choice, every core.
+    """Starts it and waits until it is warm; `settings` are environment variables. Raises StackFailed.
 
-    `settings` are environment variables. Raises StackFailed.
+    `threads`: of the model; None: torch's own choice, every core.
     """
     make_release(release)
     write_path_file()
@@ -99,7 +100,7 @@ def stack(
             "SYSTEMONE_KEYS": str(folder / "no-keys.json"),
             "SYSTEMONE_USAGE_URL": f"sqlite:///{folder}/usage.sqlite3",
             **({"OMP_NUM_THREADS": str(threads)} if threads else {}),
-            **settings,
+            **(settings or {}),
         }
         command = [*triton.command(repository, ports, regions.prefix, exit_timeout_s=20), *triton_options]
         children = [
