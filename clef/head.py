@@ -3,7 +3,8 @@
 Written from the description of the head of Cloudflare/clef-flash@17f0b0ad and checked against its outputs. What
 differs: no loop over records, questions or options, and cross attention may run unprojected (`clef.attention`).
 
-Axes: B records, L tokens, T tokens of all records, Q questions, O options of all records, H hidden, W width.
+Axes: B records, L tokens, T tokens of all records, P tokens of a shared prefix, Q questions, O options of all records,
+H hidden, W width.
 """
 
 from __future__ import annotations
@@ -127,10 +128,15 @@ class JointHead:
     def load(cls, release: Release, device: torch.device) -> JointHead:
         return cls(release.head, load_head_weights(release.path / HEAD_WEIGHTS, release.head, device))
 
-    def __call__(self, hidden: Tensor, layout: Layout, vocabulary: Tensor) -> Tensor:
+    def remember(self, hidden: Tensor) -> Tensor:
+        """The memory [n, W] of one record's hidden states [1, n, H]: all that is ever read of most of its tokens."""
+        return self.hidden.project(hidden.to(self.types.dtype))[0].squeeze(0)
+
+    def __call__(self, hidden: Tensor, layout: Layout, vocabulary: Tensor, remembered: Tensor | None = None) -> Tensor:
         """Logits [O], float32.
 
-        hidden: [B, L, H] of the trunk, right-padded; vocabulary: [V, H], the rows of the trunk's lm_head.
+        hidden: [B, L, H] of the trunk, right-padded; vocabulary: [V, H], the rows of the trunk's lm_head; remembered:
+        [P, W], the memory of tokens that stand before those of each record.
         """
         memory, means = self.hidden(hidden.to(self.types.dtype), layout.spans)  # [B, L, W], [Q + O + B, H]
         questions, contexts, last = torch.split(
@@ -141,7 +147,10 @@ class JointHead:
 
         options = self.option_context(contexts) + self.option_lexical(lexical)  # [O, W]
         options = options + self.option_question(questions)[layout.option_question]
-        padding = layout.tokens.bias(memory.dtype, memory.device)
+        padding = layout.tokens.bias(memory.dtype, memory.device)  # [B, L]
+        if remembered is not None:
+            memory = torch.cat([remembered.expand(len(memory), -1, -1), memory], dim=1)  # [B, P + L, W]
+            padding = None if padding is None else F.pad(padding, (len(remembered), 0))
         normalised = Memory(F.layer_norm(memory, (self.width,), eps=EPSILON), padding)
         for evidence in self.evidence_layers:
             options = evidence(options, layout.options, normalised)

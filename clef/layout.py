@@ -30,7 +30,6 @@ class Layout:
     option_question: Tensor  # [O]
     question_record: Tensor  # [Q]
     question_types: Tensor  # [Q]
-    options_per_record: list[int]
 
     @classmethod
     def of(cls, records: Sequence[Record], device: torch.device) -> Layout:
@@ -76,5 +75,4 @@ class Layout:
             option_question=indices[9],
             question_record=indices[10],
             question_types=indices[11],
-            options_per_record=options.tolist(),
         )

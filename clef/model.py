@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from clef import warmup
 from clef.batch import Record
@@ -14,9 +16,17 @@ from clef.collate import collate
 from clef.errors import DeviceLost, ReleaseError
 from clef.head import JointHead
 from clef.kernels import missing_kernels, refusal
+from clef.prefix import Prefix
 from clef.release import open_release
 from clef.settings import ModelSettings
+from clef.states import States, rest
+from clef.totals import Totals
 from clef.trunk import Trunk
+
+log = logging.getLogger(__name__)
+
+SAME = {torch.float32: 1e-3, torch.bfloat16: 0.05}
+"""How far a continued record may be from one computed whole, as a part of what ignoring the prefix would change."""
 
 
 class ClefModel:
@@ -24,6 +34,10 @@ class ClefModel:
 
     def __init__(self, trunk: Trunk, head: JointHead, device: torch.device, settings: ModelSettings) -> None:
         self._trunk, self._head, self._device, self._settings = trunk, head, device, settings
+        self.totals = Totals()
+        self.states = States(
+            trunk, head, self.totals, max_bytes=settings.state_cache_bytes, min_tokens=settings.state_cache_min_tokens
+        )
 
     @classmethod
     def load(cls, settings: ModelSettings, device: str) -> ClefModel:
@@ -44,35 +58,77 @@ class ClefModel:
         record.check()
         self._trunk.check(record)
 
-    @torch.inference_mode()
-    def score(self, records: Sequence[Record]) -> list[NDArray[np.float32]]:
-        """One forward pass on one micro-batch of checked records: the logits of each, [O] in head order.
+    def prefix(self, record: Record) -> Prefix | None:
+        """What `score` may continue the record from; None where it is to be computed whole."""
+        return self.states.prefix(record)
 
-        Raises DeviceLost where nothing can be computed any more.
+    def holds(self, prefix: Prefix) -> bool:
+        """Whether the prefix is computed already, so that only what stands behind it is left."""
+        return prefix in self.states.cache
+
+    @torch.inference_mode()
+    def score(self, records: Sequence[Record], prefix: Prefix | None = None) -> list[NDArray[np.float32]]:
+        """Score one micro-batch of checked records: the logits of each, [O] in head order.
+
+        With `prefix`, which all of them then have, they continue its computed state. Raises DeviceLost where nothing
+        can be computed any more.
         """
         try:
-            batch = collate(records, self._device)
-            hidden = self._trunk.forward(batch)
-            logits: NDArray[np.float32] = self._head(hidden, batch.layout, self._trunk.vocabulary).cpu().numpy()
+            logits = self._whole(records) if prefix is None else self.states.logits(records, prefix)
+            scores: NDArray[np.float32] = logits.cpu().numpy()
+        except torch.OutOfMemoryError:
+            if not self.states.cache.bytes:
+                raise
+            log.warning("out of memory: the state cache is given up for the next attempt")
+            self.states.cache.clear()
+            return self.score(records, prefix)
         except torch.AcceleratorError as error:
             raise DeviceLost("the device's context is lost") from error
-        return np.split(logits, np.cumsum(batch.layout.options_per_record)[:-1])
+        return np.split(scores, np.cumsum([record.options for record in records])[:-1])
+
+    def _whole(self, records: Sequence[Record]) -> Tensor:
+        batch = collate(records, self._device)
+        self.totals.add_batch([record.length for record in records])
+        return self._head(self._trunk.forward(batch), batch.layout, self._trunk.vocabulary)
 
     def warm_up(self) -> None:
         """Compute text of several lengths and batch sizes, and an image, so that no later request pays for being first.
 
-        Raises ReleaseError where that fails or a score is not finite. Does nothing where the settings say so.
+        The state cache is used from here on, if continuing a prefix gives what computing it whole does; otherwise the
+        log says so. Raises ReleaseError where the warm-up fails or a score is not finite. Does nothing where the
+        settings say so.
         """
         if not self._settings.warmup:
             return
         budget = self._settings.batch_tokens, self._settings.batch_records
         for records in warmup.batches(self._device.type, *budget, self._trunk.media_tokens.image, self._trunk.merge):
-            try:
-                scores = self.score(records)
-            except RuntimeError as error:
-                raise ReleaseError(f"the warm-up failed: {error}") from error
-            if not all(np.isfinite(logits).all() for logits in scores):
-                raise ReleaseError("the warm-up's scores are not finite: the weights are damaged")
+            self._warm_up(records)
+        if self._settings.state_cache_bytes:
+            self.states.enabled = self._continues_rightly()
+            self.states.cache.clear()
+
+    def _warm_up(self, records: Sequence[Record], prefix: Prefix | None = None) -> NDArray[np.float32]:
+        try:
+            scores = np.concatenate(self.score(records, prefix))
+        except RuntimeError as error:
+            raise ReleaseError(f"the warm-up failed: {error}") from error
+        if not np.isfinite(scores).all():
+            raise ReleaseError("the warm-up's scores are not finite: the weights are damaged")
+        return scores
+
+    def _continues_rightly(self) -> bool:
+        """Whether records behind a prefix of two segments score as they do whole: when it is made, and when found."""
+        tolerance = SAME[self._trunk.vocabulary.dtype]
+        spacing = self.states.footprint.spacing
+        for records in warmup.continued(spacing, self._trunk.media_tokens.image, self._trunk.merge):
+            prefix = Prefix.of(records[0], spacing)
+            whole = self._warm_up(records)
+            forgetful = self._warm_up([rest(record) for record in records])
+            off = max(np.abs(self._warm_up(records, prefix) - whole).max() for _ in range(2))
+            if off > tolerance * np.abs(forgetful - whole).max():
+                log.error("continued states are off by %.2g: the state cache stays off on this device", off)
+                return False
+        return True
 
 
 def _device(name: str) -> torch.device:

@@ -38,16 +38,20 @@ class HiddenNorm:
         self._centred = scaled - scaled.mean(1, keepdim=True)  # [W, H]
         self._shift = projection @ norm.bias  # [W]
 
+    def project(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Projections [B, L, W] of all rows of `hidden` [B, L, H], and each row's inverted deviation [B, L]."""
+        mean = hidden.mean(-1)
+        variance = torch.linalg.vector_norm(hidden, dim=-1).square() / hidden.shape[-1] - mean.square()
+        scale = (variance.clamp(min=0) + EPSILON).rsqrt()
+        return F.linear(hidden, self._centred).mul_(scale.unsqueeze(-1)).add_(self._shift), scale
+
     def __call__(self, hidden: Tensor, spans: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Projections [B, L, W] of all rows of `hidden` [B, L, H] and the means [S, H] of its normalised spans.
 
         spans: numbers of rows of the flattened [B, L] grid, and where each span begins among them, [S + 1].
         """
         rows, offsets = spans
-        mean = hidden.mean(-1)
-        variance = torch.linalg.vector_norm(hidden, dim=-1).square() / hidden.shape[-1] - mean.square()
-        scale = (variance.clamp(min=0) + EPSILON).rsqrt()  # [B, L]
-        projected = F.linear(hidden, self._centred).mul_(scale.unsqueeze(-1)).add_(self._shift)
+        projected, scale = self.project(hidden)
         sums = F.embedding_bag(
             rows,
             hidden.flatten(0, 1),

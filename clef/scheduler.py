@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from clef.batch import Record
 from clef.errors import Cancelled, ClefError, ComputeFailed, DeadlinePassed, DeviceLost, InvalidRecord, Unavailable
 from clef.planner import Limits, Waiting, next_batch
+from clef.prefix import Prefix
 from clef.settings import ModelSettings
 
 Logits = NDArray[np.float32]
@@ -35,8 +36,14 @@ class Scorer(Protocol):
     def check(self, record: Record) -> None:
         """Raises InvalidRecord."""
 
-    def score(self, records: Sequence[Record]) -> list[Logits]:
-        """The logits of each record."""
+    def prefix(self, record: Record) -> Prefix | None:
+        """What a checked record may be continued from."""
+
+    def holds(self, prefix: Prefix) -> bool:
+        """Whether that is computed already."""
+
+    def score(self, records: Sequence[Record], prefix: Prefix | None) -> list[Logits]:
+        """The logits of each record, all of which have this prefix."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -146,7 +153,7 @@ class Scheduler:
             progress.answer(error)
             return
         items = [
-            _Item(progress, index, record, Waiting(record.length, record.has_media))
+            _Item(progress, index, record, Waiting(record.length, record.has_media, self._model.prefix(record)))
             for index, record in enumerate(job.records)
         ]
         with self._changed:
@@ -156,6 +163,11 @@ class Scheduler:
                 self._changed.notify()
         if refused is not None:
             progress.answer(Unavailable(refused))
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait."""
+        return len(self._waiting)
 
     def cancel(self, token: str) -> None:
         """Give up the job of this token, whether it waits or is still to come; one that runs is finished."""
@@ -203,7 +215,10 @@ class Scheduler:
         if self._waiting[0] is not self._oldest:
             self._oldest, self._overtaken = self._waiting[0], 0
         places = next_batch(
-            [item.size for item in self._waiting], self._limits, oldest_leads=self._overtaken >= self._max_overtaken
+            [item.size for item in self._waiting],
+            self._limits,
+            oldest_leads=self._overtaken >= self._max_overtaken,
+            holds=self._model.holds,
         )
         self._overtaken += 1
         taken = set(places)
@@ -217,7 +232,7 @@ class Scheduler:
             return
         started = time.monotonic()
         try:
-            results = self._model.score([item.record for item in items])
+            results = self._model.score([item.record for item in items], items[0].size.prefix)
         except DeviceLost:
             raise
         except Exception:

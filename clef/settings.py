@@ -28,6 +28,10 @@ class ModelSettings(BaseSettings):
     """Padded tokens of one micro-batch at most; a longer record goes alone."""
     batch_records: int = Field(32, gt=0)
     """Records of one micro-batch at most."""
+    state_cache_bytes: int = Field(1 << 30, ge=0)
+    """Of computed states that are kept on the device; 0: none. Needs the warm-up, which checks it."""
+    state_cache_min_tokens: int = Field(512, gt=0)
+    """Tokens before the schema from which on a record's state is kept; below, one pass costs less than two."""
     max_overtaken: int = Field(4, ge=0)
     """Micro-batches that may pass the oldest waiting record before it leads one."""
     allow_slow_kernels: bool = False

@@ -4,11 +4,12 @@ Source: transformers 5.24. What differs from calling its multimodal model: the m
 that records share them, and a text that spells a media token stays text), rotary positions are given, and no
 attention mask is made: padding stands on the right of causal layers, where no token that counts sees it.
 
-Axes: B records, L tokens, H hidden, V vocabulary.
+Axes: B records, L tokens, S tokens of the longest suffix, H hidden, V vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -18,11 +19,11 @@ from transformers.utils import logging as transformers_logging
 
 from clef.batch import Record
 from clef.collate import Batch
+from clef.continuation import Continuation
 from clef.errors import InvalidRecord, ReleaseError
 from clef.media import Media, MediaTokens, media_starts, pixel_values
 from clef.release import shorten
-
-NO_MASK = {"full_attention": None, "linear_attention": None}
+from clef.state_cache import LayerState, Segment
 
 
 class Trunk:
@@ -31,6 +32,7 @@ class Trunk:
     def __init__(self, model: Qwen3_5ForConditionalGeneration) -> None:
         self.model = model.model
         self.language_model = model.model.language_model
+        self.config = model.config.text_config
         self.vocabulary: Tensor = model.lm_head.weight  # [V, H]
         self.media_tokens = MediaTokens(model.config.image_token_id, model.config.video_token_id)
         self.merge: int = model.config.vision_config.spatial_merge_size
@@ -72,17 +74,45 @@ class Trunk:
 
     def forward(self, batch: Batch) -> Tensor:
         """Hidden states after the final norm: [B, L, H]. Rows of padding mean nothing."""
-        rows, length = batch.input_ids.shape
+        length = batch.input_ids.shape[1]
         media = Media.of(batch.records, length, self.media_tokens, self.merge, batch.input_ids.device)
-        embedded: Tensor = self.language_model.embed_tokens(batch.input_ids)
+        embedded = self.embed(batch.input_ids, media)
+        return self._run(embedded, None if media is None else media.positions, None, None)
+
+    def embed(self, input_ids: Tensor, media: Media | None = None) -> Tensor:
+        """[B, L] → [B, L, H], images in their places."""
+        embedded: Tensor = self.language_model.embed_tokens(input_ids)
         if media is not None:
             pixels = pixel_values(media.patches, media.pairs).to(embedded.dtype)
             features = torch.cat(self.model.get_image_features(pixels, media.grid).pooler_output)
-            embedded.view(rows * length, -1)[media.slots] = features[media.features]
+            embedded.flatten(0, 1)[media.slots] = features[media.features]
+        return embedded
+
+    def extend(
+        self, embedded: Tensor, positions: Tensor, past: Sequence[Segment], past_length: int
+    ) -> tuple[Tensor, list[LayerState]]:
+        """Hidden states [B, S, H] of tokens [B, S, H] that stand behind the same past, and what they add to it.
+
+        positions: [3, 1 or B, S]. What is added may be kept where B is 1 and nothing is padding (`Segment.layers`).
+        """
+        continuation = Continuation(past, len(embedded))
+        mask = _causal(embedded.shape[1], past_length, embedded.device) if past else None
+        return self._run(embedded, positions, mask, continuation), continuation.added()
+
+    def _run(
+        self, embedded: Tensor, positions: Tensor | None, mask: Tensor | None, continuation: Continuation | None
+    ) -> Tensor:
         hidden: Tensor = self.language_model(
             inputs_embeds=embedded,
-            position_ids=None if media is None else media.positions,
-            attention_mask=NO_MASK,
+            position_ids=positions,
+            # A mapping is taken as it is; for None a mask would be made, of padding too.
+            attention_mask={"full_attention": mask, "linear_attention": None},
+            cache=continuation,
             use_cache=False,
         ).last_hidden_state
         return hidden
+
+
+def _causal(new: int, past: int, device: torch.device) -> Tensor:
+    """[1, 1, S, past + S]: True where a token may look. PyTorch's own causal mask would begin at the past's start."""
+    return torch.ones(1, 1, new, past + new, dtype=torch.bool, device=device).tril(past)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ SHORTEST = 64
 IMAGE_SIDE = 16
 QUESTION = (0, 4)
 OPTIONS = ((4, 8), (8, 12))
+MIX = 7919
+RESTS = (48, 64)
 
 
 def shapes(device_type: str, batch_tokens: int, batch_records: int) -> list[tuple[int, int]]:
@@ -48,6 +51,30 @@ def batches(
     for length, count in shapes(device_type, batch_tokens, batch_records):
         yield [text(length)] * count
     yield [image(image_token, merge)]
+
+
+def continued(spacing: int, image_token: int, merge: int) -> Iterator[list[Record]]:
+    """Micro-batches of unlike records behind one prefix of two segments each: of text, and with an image first."""
+    shown, nothing = image(image_token, merge), text(SHORTEST)
+    for first in (nothing, shown):
+        prefix = np.concatenate([first.input_ids, _mixed(spacing, image_token)])
+        yield [_behind(prefix, _mixed(rest, image_token), first) for rest in RESTS]
+
+
+def _mixed(length: int, below: int) -> Ints:
+    """Ids that do not repeat soon."""
+    return (np.arange(1, length + 1) * MIX % below).astype(np.int32)
+
+
+def _behind(prefix: Ints, rest: Ints, shown: Record) -> Record:
+    """A record whose question and options stand behind the prefix, with the images of `shown`."""
+    record = _record(np.concatenate([prefix, rest]), shown.patches, shown.image_grid)
+    return replace(
+        record,
+        question_spans=record.question_spans + len(prefix),
+        option_spans=record.option_spans + len(prefix),
+        state_end=len(prefix),
+    )
 
 
 def _record(ids: Ints, patches: NDArray[np.uint8], grid: Ints) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from clef.batch import Record
 from clef.errors import DeviceLost, InvalidRecord, ReleaseError
 from clef.model import ClefModel
+from clef.prefix import Prefix
 from clef.settings import ModelSettings
 from tests.clef.golden_records import IMAGE_CASES, LONG_CASES, SHORT_CASES, TEXT_CASES, expected, ints, record
 from tests.clef.made_records import made
@@ -104,9 +106,9 @@ class Counted(ClefModel):
 
     seen: list[tuple[int, int, bool]]
 
-    def score(self, records: list[Record]) -> list[np.ndarray]:
+    def score(self, records: Sequence[Record], prefix: Prefix | None = None) -> list[np.ndarray]:
         self.seen.append((records[0].length, len(records), records[0].has_media))
-        return super().score(records)
+        return super().score(records, prefix)
 
 
 def test_the_warm_up_computes_several_lengths_and_counts_and_an_image() -> None:

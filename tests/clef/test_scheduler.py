@@ -14,6 +14,7 @@ import pytest
 from clef.batch import Record
 from clef.errors import Cancelled, ClefError, ComputeFailed, DeadlinePassed, DeviceLost, InvalidRecord, Unavailable
 from clef.model import ClefModel
+from clef.prefix import Prefix
 from clef.scheduler import Job, Scheduler, Scores
 from clef.settings import ModelSettings
 from tests.clef.golden_records import SHORT_CASES, expected, record
@@ -22,6 +23,7 @@ from tests.golden_cases import tolerance
 
 PATIENCE_S = 60.0
 LONG_AGO = 1.0
+SPACING = 512
 
 
 class Gate:
@@ -29,6 +31,7 @@ class Gate:
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
+        self.held: set[Prefix] = set()
         self.opened = threading.Event()
         self.entered = threading.Event()
         self.during: Callable[[list[int]], None] = lambda lengths: None
@@ -36,7 +39,16 @@ class Gate:
     def check(self, record: Record) -> None:
         record.check()
 
-    def score(self, records: Sequence[Record]) -> list[np.ndarray]:
+    def prefix(self, record: Record) -> Prefix | None:
+        return Prefix.of(record, SPACING) if record.state_end else None
+
+    def holds(self, prefix: Prefix) -> bool:
+        return prefix in self.held
+
+    def score(self, records: Sequence[Record], prefix: Prefix | None) -> list[np.ndarray]:
+        assert {self.prefix(record) for record in records} == {prefix}
+        if prefix is not None:
+            self.held.add(prefix)
         lengths = [record.length for record in records]
         self.batches.append(lengths)
         self.entered.set()
@@ -261,8 +273,8 @@ def test_a_caller_that_fails_stops_no_one(gate: Gate, desk: Desk) -> None:
 
 def test_scores_that_are_not_finite_fail_their_record_alone(gate: Gate, settings: ModelSettings) -> None:
     class Sick(Gate):
-        def score(self, records: Sequence[Record]) -> list[np.ndarray]:
-            return [logits * (np.nan if logits[0] == 61 else 1) for logits in super().score(records)]
+        def score(self, records: Sequence[Record], prefix: Prefix | None = None) -> list[np.ndarray]:
+            return [logits * (np.nan if logits[0] == 61 else 1) for logits in super().score(records, prefix)]
 
     sick = Sick()
     desk = Desk(sick, settings)
@@ -296,10 +308,10 @@ class Allergic(ClefModel):
 
     forbidden = 31
 
-    def score(self, records: Sequence[Record]) -> list[np.ndarray]:
+    def score(self, records: Sequence[Record], prefix: Prefix | None = None) -> list[np.ndarray]:
         if any(record.length == self.forbidden for record in records):
             raise RuntimeError("of all things")
-        return super().score(records)
+        return super().score(records, prefix)
 
 
 def test_a_failing_record_fails_alone(settings: ModelSettings) -> None:
