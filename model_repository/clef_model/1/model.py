@@ -11,11 +11,13 @@ how a client that left reaches this step, since Triton 2.51 does not pass an ens
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from adapter.call import Call
+from adapter.metrics import Metrics
 from adapter.scores import reply, tensors
 from adapter.tensors import deadline, parameters, read, response, send
 from clef.batch import split_records
@@ -32,8 +34,11 @@ class TritonPythonModel:
         on_gpu = args["model_instance_kind"] == "GPU"
         settings = read_settings()
         model = ClefModel.load(settings, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
+        loaded = time.monotonic()
         model.warm_up()
+        warmup_s = time.monotonic() - loaded
         self._scheduler = Scheduler(model, settings, on_device_lost=lambda: os._exit(DEVICE_LOST_EXIT_CODE))
+        self._metrics = Metrics(model, self._scheduler, warmup_s, args["model_instance_name"])
 
     def execute(self, requests: list[pb_utils.InferenceRequest]) -> None:
         for request in requests:
@@ -41,6 +46,7 @@ class TritonPythonModel:
 
     def finalize(self) -> None:
         self._scheduler.close()
+        self._metrics.close()
 
     def _submit(self, request: pb_utils.InferenceRequest) -> None:
         sender, call = request.get_response_sender(), Call("clef_model", request.request_id())
