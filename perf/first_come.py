@@ -1,5 +1,7 @@
 """The planner switched off, to compare with: first come, first served, whatever waits in one padded batch.
 
+It keeps to the same budget of padded tokens, which bounds memory.
+
 A model repository like ours, whose model step plans this way. It is what a batch of Triton's dynamic batcher is
 without a planner behind it.
 """
@@ -24,8 +26,14 @@ clef.scheduler.next_batch = next_batch
 
 
 def next_batch(waiting: Sequence[Any], limits: Any, *_: Any, **__: Any) -> list[int]:
-    """In place of `clef.planner.next_batch`: the oldest ones, as many as a batch may hold."""
-    return list(range(min(len(waiting), limits.records)))
+    """In place of `clef.planner.next_batch`: the oldest ones, as many as fit under the same limits."""
+    longest, count = waiting[0].length, 1
+    for record in waiting[1 : limits.records]:
+        longest = max(longest, record.length)
+        if longest * (count + 1) > limits.tokens:
+            break
+        count += 1
+    return list(range(count))
 
 
 def write_repository(folder: Path) -> Path:

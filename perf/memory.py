@@ -22,7 +22,7 @@ REQUESTS = 2_000
 QUICK_REQUESTS = 100
 READINGS = 20
 CALLERS = 16
-LONGEST_WORDS = 2_000
+LONGEST_WORDS = 1_000
 MOST_QUESTIONS = 20
 PICTURES = 0.1
 FLAT_MIB = 16.0
@@ -52,9 +52,9 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def any_request(chance: random.Random) -> Request:
-    """From a word to thousands, from one question to many; some with a picture."""
+    """From a word to a thousand, from one question to twenty, fewer of the large ones; some with a picture."""
     words = round(LONGEST_WORDS ** chance.random())
-    request = load_data.with_questions(chance.randint(1, MOST_QUESTIONS), chance)
+    request = load_data.with_questions(round(MOST_QUESTIONS ** chance.random()), chance)
     if chance.random() < PICTURES:
         request |= {"images": load_data.with_images(1, PICTURE_SIDE, chance)["images"]}
     return request | {"state": load_data.text(words, chance)}

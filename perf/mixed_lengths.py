@@ -25,9 +25,9 @@ from perf.stack import stack
 
 TITLE = "Short requests among long ones"
 TARGET = 3.0
-MAX_LENGTH = 4096
+MAX_LENGTH = 2048
 SHORT, LONG = 100, 20
-QUICK_SHORT, QUICK_LONG = 20, 4
+QUICK_SHORT, QUICK_LONG = 6, 1
 TOO_MANY_WORDS = 3_000
 
 

@@ -2,8 +2,8 @@
 
 Times of the first and the last step are Triton's own statistics over lone requests, beside the steps' own clocks: the
 difference is what Triton and its Python backend take to bring tensors in and out. The model step answers after its
-`execute` has returned, so that Triton's statistics say little of it. CPU time is of each process, a request. The frontend's
-functions are timed by cProfile, on the app itself with a Triton that answers at once.
+`execute` has returned, so that Triton's statistics say little of it. CPU time is of each process, a request. The
+frontend's functions are timed by cProfile, on the app itself with a Triton that answers at once.
 """
 
 from __future__ import annotations

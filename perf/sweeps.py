@@ -20,7 +20,7 @@ TITLE = "Latency against throughput"
 CONCURRENCIES = (1, 2, 4, 8, 16, 32)
 RATES = (0.3, 0.5, 0.7, 0.9)
 BODIES = 200
-SECONDS = 6.0
+SECONDS = 4.0
 QUICK_SECONDS = 2.0
 FEWEST_REQUESTS = 20
 
