@@ -1,6 +1,6 @@
 """The ways in which a request holds an image, to the bytes of its file. Nothing is ever fetched or opened.
 
-An image stands at `index` of a list, and `within` says of which: the request's images, or the frames of one video.
+A file stands at `index` of a list, and `within` says of which: the request's images or videos, or one video's frames.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from preprocess.settings import Settings
 
 Within = tuple[str | int, ...]
 IMAGES: Within = ("images",)
+VIDEOS: Within = ("videos",)
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*://")
 _WHITESPACE = str.maketrans("", "", " \t\r\n")
@@ -31,7 +32,8 @@ def decode_reference(reference: str, index: int, settings: Settings, within: Wit
     if reference[:5].lower() == "data:":
         header, comma, payload = reference.partition(",")
         if not comma or not header.lower().endswith(";base64"):
-            raise _refused(index, within, "A data URL should be data:image/…;base64,…", "image_data_url")
+            kind = "video" if within == VIDEOS else "image"
+            raise _refused(index, within, f"A data URL should be data:{kind}/…;base64,…", "image_data_url")
     else:
         payload = reference
     payload = payload.translate(_WHITESPACE)
@@ -39,7 +41,7 @@ def decode_reference(reference: str, index: int, settings: Settings, within: Wit
     try:
         data = base64.b64decode(payload, validate=True)
     except (binascii.Error, ValueError):
-        raise _refused(index, within, f"Image is not base64. {_NOT_OPENED}", "image_base64") from None
+        raise _refused(index, within, f"It is not base64. {_NOT_OPENED}", "image_base64") from None
     return data
 
 
@@ -59,9 +61,10 @@ def check_video_counts(videos: list[Any], settings: Settings) -> None:
 
 
 def check_file_size(size: int, index: int, settings: Settings, within: Within = IMAGES) -> None:
-    """Raises RequestTooLarge where one image's file has too many bytes."""
-    if size > settings.max_image_bytes:
-        raise RequestTooLarge(f"{name_of(index, within)} has {size} bytes; {settings.max_image_bytes} are allowed.")
+    """Raises RequestTooLarge where one file has too many bytes; a video's is as large as images together may be."""
+    most = settings.max_images_bytes if within == VIDEOS else settings.max_image_bytes
+    if size > most:
+        raise RequestTooLarge(f"{name_of(index, within)} has {size} bytes; {most} are allowed.")
 
 
 def check_files_size(files: list[bytes], settings: Settings) -> None:

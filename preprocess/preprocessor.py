@@ -10,13 +10,14 @@ import numpy as np
 
 from preprocess.encoder import Encoder
 from preprocess.errors import ValidationFailed
-from preprocess.image_references import decode_reference
+from preprocess.image_references import VIDEOS, decode_reference
 from preprocess.images import Bytes, ImageRules, Images, Ints
 from preprocess.plan import Plan
 from preprocess.release import Release
 from preprocess.schema import MAX_LEVELS, Request, parse_request
 from preprocess.settings import ImageMode, Overflow, Semantics, Settings, SpecialTokens
 from preprocess.tokenizer import Tokenizer, Vocabulary
+from preprocess.video_files import NO_DECODER, can_decode
 from preprocess.video_processor import VideoProcessor
 from preprocess.videos import Videos
 
@@ -91,11 +92,8 @@ class Preprocessor:
     def _videos(self, request: Request, pictures: Images, settings: Settings) -> Videos | None:
         if not request.videos or self._video_processor is None:
             return None
-        frames = [
-            [decode_reference(frame, place, settings, ("videos", index)) for place, frame in enumerate(video)]
-            for index, video in enumerate(request.videos)
-        ]
-        return Videos(frames, pictures, self._video_processor, settings)
+        files = [_video_files(video, index, settings) for index, video in enumerate(request.videos)]
+        return Videos(files, pictures, self._video_processor, settings)
 
 
 def _patches(pictures: Images, videos: Videos | None, mode: ImageMode) -> tuple[Bytes, Ints]:
@@ -113,6 +111,14 @@ def _files(request: Request, images: Sequence[bytes] | None, settings: Settings)
     if images:
         return list(images)
     return [decode_reference(reference, index, settings) for index, reference in enumerate(request.images or [])]
+
+
+def _video_files(video: list[str], index: int, settings: Settings) -> list[bytes] | bytes:
+    if len(video) == 1:
+        if not can_decode():
+            raise ValidationFailed.at(["body", *VIDEOS, index], NO_DECODER, "video_decoder")
+        return decode_reference(video[0], index, settings, VIDEOS)
+    return [decode_reference(frame, place, settings, (*VIDEOS, index)) for place, frame in enumerate(video)]
 
 
 def _semantics(request: Request, settings: Settings) -> Semantics:

@@ -28,12 +28,12 @@ from preprocess.issues import issues
 from preprocess.presets import with_preset
 from preprocess.settings import Settings
 from preprocess.strict_json import parse_json
+from preprocess.video_files import LEAST_FRAMES
 
 __all__ = ["Choice", "Noul", "Question", "Request", "Score", "parse_json", "parse_request"]
 
 MAX_OPTIONS = 255
 MAX_LEVELS = 10
-LEAST_FRAMES = 2
 NO_VIDEOS = (
     "This server reads no videos: send their frames as images. "
     "To have it read videos: pip install -r requirements/video.txt, and CLEF_VIDEOS=1"
@@ -93,9 +93,12 @@ def _videos(value: Any, info: ValidationInfo) -> Any:
     return value
 
 
-def _frames(value: Any) -> Any:
+def _video(value: Any) -> Any:
+    if isinstance(value, str):
+        return [value]
     if not isinstance(value, list):
-        raise PydanticCustomError("video_type", "Video should be an array of its frames, which are images")
+        message = "Video should be an array of its frames, which are images, or a data URL"
+        raise PydanticCustomError("video_type", message)
     if len(value) < LEAST_FRAMES:
         raise PydanticCustomError("video_too_short", "Video should have two frames at least: send one as an image")
     return value
@@ -105,7 +108,8 @@ Description = Annotated[Any, AfterValidator(_description)]
 Instructions = Annotated[Any, AfterValidator(_instructions)]
 Level = Annotated[Any, AfterValidator(_level)]
 Image = Annotated[str, BeforeValidator(_image)]
-Video = Annotated[list[Image], BeforeValidator(_frames)]
+# Frames, two at least; or a file, alone: a union would write its branches into an error's place.
+Video = Annotated[list[Image], BeforeValidator(_video)]
 
 
 class _Model(BaseModel):

@@ -11,10 +11,11 @@ from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.images import ProcessorError
 from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings
+from preprocess.video_files import VideoFile
 from preprocess.video_processor import VideoProcessor
 from tests.golden_cases import RELEASE
 from tests.preprocess.pictures import data_url, file_of, noise, png_of_zeros, rotated
-from tests.videos.clips import body, clip, references
+from tests.videos.clips import body, clip, references, video_file
 
 SMALL = clip(4, 64, 64)
 SIZES = [len(file_of(frame)) for frame in SMALL]
@@ -93,7 +94,7 @@ def test_pixels_of_a_frame(limited: Any) -> None:
 
 def test_pixels_of_frames_and_images_together(limited: Any) -> None:
     # 1,000 tokens hold 1,024,000 pixels.
-    frames, step = clip(60, 128, 128), limited(max_length=1_000)
+    frames, step = clip(60, 128, 128), limited(max_length=1_000, max_video_frames=60)
     run(step, body(frames, images=references([noise(160, 256)])))
     words = "The images and frames have 1024160 pixels together; 1024000 are allowed"
     too_large(step, body(frames, images=references([noise(160, 257)])), words)
@@ -110,7 +111,7 @@ def test_bytes_of_patches(limited: Any) -> None:
 def test_tokens_are_counted_before_a_frame_is_decoded(limited: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = len(run(limited(), body(SMALL))["INPUT_IDS"])
     run(limited(max_length=needed), body(SMALL))
-    monkeypatch.setattr("preprocess.videos.read_rgb", None)
+    monkeypatch.setattr("preprocess.video_frames.read_rgb", None)
     too_large(limited(max_length=needed - 1), body(SMALL), f"{needed} tokens; {needed - 1} are allowed")
     bomb = data_url(png_of_zeros(20_000, 20_000))
     too_large(limited(), body() | {"videos": [[bomb, bomb]]}, "pixels; 16000000 are allowed")
@@ -121,7 +122,7 @@ def test_a_single_frame_is_no_video(step: Preprocessor) -> None:
     refused_at(step, [[]], 0, kind="video_too_short")
 
 
-@pytest.mark.parametrize("video", ["x", 5, None, {"url": "x"}])
+@pytest.mark.parametrize("video", [5, None, {"url": "x"}])
 def test_a_video_is_a_list(step: Preprocessor, video: Any) -> None:
     refused_at(step, [video], 0, kind="video_type")
 
@@ -164,6 +165,110 @@ def test_frames_are_turned_as_images_are(step: Preprocessor) -> None:
 def test_frames_may_be_flat_up_to_200_to_1(step: Preprocessor) -> None:
     run(step, body(clip(2, 6_400, 32)))
     refused_at(step, [references(clip(2, 6_432, 32))], 0, kind="video_ratio")
+
+
+# Files
+
+
+FILE = video_file(clip(30, 128, 96))
+
+
+@pytest.mark.parametrize(
+    ("codec", "kind"), [("mpeg4", "mp4"), ("libx264", "mp4"), ("libvpx", "webm"), ("libvpx-vp9", "webm")]
+)
+def test_a_file(step: Preprocessor, codec: str, kind: str) -> None:
+    grid = run(step, body(video_file(clip(30, 128, 96), codec, kind)))["IMAGE_GRID"]
+    assert grid.tolist() == [[2, 10, 14]] * 2
+
+
+def test_frames_of_files_and_lists_together(limited: Any) -> None:
+    run(limited(max_video_frames=34), body(FILE, SMALL))
+    too_large(limited(max_video_frames=33), body(FILE, SMALL), "34 frames; 33 are allowed")
+    # More are not counted.
+    too_large(limited(max_video_frames=10), body(FILE), "11 frames; 10 are allowed")
+
+
+def test_bytes_of_a_file(limited: Any) -> None:
+    run(limited(max_images_bytes=len(FILE), max_image_bytes=1), body(FILE))
+    words = f"videos[0] has {len(FILE)} bytes; {len(FILE) - 1} are allowed"
+    too_large(limited(max_images_bytes=len(FILE) - 1), body(FILE), words)
+    size = len(FILE) + sum(SIZES)
+    too_large(limited(max_images_bytes=size - 1), body(FILE, SMALL), f"{size} bytes together; {size - 1} are allowed")
+
+
+def test_pixels_of_a_file(limited: Any) -> None:
+    pixels = 128 * 96
+    run(limited(max_image_pixels=pixels), body(FILE))
+    too_large(limited(max_image_pixels=pixels - 1), body(FILE), f"videos[0] has {pixels} pixels")
+    # Four frames are shown.
+    large = video_file(clip(30, 640, 360))
+    run(limited(max_length=900), body(large))
+    too_large(limited(max_length=899), body(large), "have 921600 pixels together; 920576 are allowed")
+
+
+@pytest.mark.parametrize("sides", [(128, 96), (1_600, 1_200)])
+def test_a_stream_larger_than_its_header_says(limited: Any, sides: tuple[int, int]) -> None:
+    # What the container claims; the stream itself holds the true sides.
+    file = video_file(clip(2, *sides))
+    lying = file.replace(b"".join(side.to_bytes(2, "big") for side in sides), b"\0\x10\0\x10")
+    assert lying != file
+    with pytest.raises((ValidationFailed, RequestTooLarge)):
+        run(limited(max_image_pixels=300), body(lying))
+
+
+def test_the_decoder_itself_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = VideoFile(video_file(clip(4, 640, 480)), 0, Settings(release=RELEASE))
+    assert file.read((0, 3), "faithful").shape == (2, 480, 640, 3)
+    monkeypatch.setattr("preprocess.video_files.LEAST_BOUND", 640 * 480 - 1)
+    monkeypatch.setattr("preprocess.video_files.MARGIN", 0)
+    with pytest.raises(ValidationFailed):
+        file.read((0, 3), "faithful")
+
+
+def test_a_file_of_one_frame_is_no_video(step: Preprocessor) -> None:
+    refused_at(step, [data_url(video_file(clip(1, 64, 64)), "video/mp4")], 0, kind="video_too_short")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n",
+        b"ffconcat version 1.0\nfile /etc/passwd\n",
+        FILE[: len(FILE) // 2],
+        FILE[:64],
+        b"\0\0\0\x18ftyp" + bytes(100),
+        b"\x1aE\xdf\xa3" + bytes(100),
+        file_of(noise(64, 64)),
+        video_file(clip(4, 64, 64), "ffv1", "matroska"),
+    ],
+    ids=["playlist", "list of files", "half", "beginning", "no mp4", "no matroska", "png", "another codec"],
+)
+def test_what_is_no_video_file(step: Preprocessor, data: bytes) -> None:
+    refused_at(step, [data_url(data, "video/mp4")], 0, kind="video_unreadable")
+
+
+def test_damaged_frames(step: Preprocessor) -> None:
+    middle = len(FILE) // 2
+    damaged = FILE[: middle - 400] + bytes(800) + FILE[middle + 400 :]
+    try:
+        run(step, body(damaged))  # a decoder may conceal it
+    except ValidationFailed as refused:
+        assert refused.detail[0]["type"] == "video_unreadable"  # type: ignore[index]
+
+
+def test_files_are_not_fetched(step: Preprocessor) -> None:
+    refused_at(step, ["https://example.com/a.mp4"], 0, kind="image_url")
+    refused_at(step, ["/etc/passwd.mp4"], 0, kind="image_base64")
+
+
+def test_without_the_decoder_a_file_is_told_how_to_install_it(
+    step: Preprocessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("preprocess.preprocessor.can_decode", lambda: False)
+    with pytest.raises(ValidationFailed, match="pip install av"):
+        run(step, body(FILE))
+    refused_at(step, [data_url(FILE)], 0, kind="video_decoder")
+    run(step, body(SMALL))
 
 
 def test_no_videos(step: Preprocessor) -> None:

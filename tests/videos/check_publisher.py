@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from transformers.video_utils import load_video
 
 from clef.batch import Record, split_records
 from clef.media import Media, MediaTokens, pixel_values
@@ -22,7 +23,7 @@ from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings
 from tests.golden_cases import RELEASE
 from tests.preprocess.pictures import noise
-from tests.videos.clips import QUESTIONS, body, clip, references
+from tests.videos.clips import QUESTIONS, body, clip, references, video_file
 
 CPU = torch.device("cpu")
 TOKENS, MERGE = MediaTokens(image=2005, video=2006), 2
@@ -123,6 +124,35 @@ def test_logits_alone_and_in_company(
         np.testing.assert_allclose(in_company, wanted, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize(("frames", "rate"), [(30, 24), (90, 30), (12, 2), (7, 1)])
+def test_files(
+    publisher: ModuleType,
+    theirs: tuple[Any, Any],
+    step: Preprocessor,
+    model: ClefModel,
+    frames: int,
+    rate: int,
+    tmp_path: Path,
+) -> None:
+    """The publisher's code decodes files with torchcodec; here it gets what transformers' reader makes with PyAV."""
+    data = video_file(clip(frames, 128, 96), "libx264", rate=rate)
+    (tmp_path / "video.mp4").write_bytes(data)
+    every = lambda metadata, **_: np.arange(metadata.total_num_frames)  # noqa: E731
+    video, metadata = load_video(str(tmp_path / "video.mp4"), backend="pyav", sample_indices_fn=every)
+    request = {"state": body()["state"], "questions": QUESTIONS, "videos": [video]}
+    told = {"video_metadata": [{"total_num_frames": frames, "fps": metadata.fps}]}
+    wanted = publisher.encode_record(theirs[1].tokenizer, request | {"media_kwargs": told}, processor=theirs[1])
+    (record,) = split_records(step(json.dumps(body(data)).encode(), None, {}))
+    assert record.input_ids.tolist() == list(wanted.input_ids)
+    made = Media.of([record], record.length, TOKENS, MERGE, CPU)
+    assert made is not None
+    pixels = wanted.media["pixel_values_videos"]
+    torch.testing.assert_close(pixel_values(made.patches, made.pairs), pixels, atol=1e-6, rtol=0)
+    with torch.inference_mode():
+        logits = torch.cat(theirs[0](publisher.collate_records([wanted], 0, CPU))[0]).numpy()
+    np.testing.assert_allclose(model.score([record])[0], logits, atol=1e-4, rtol=0)
+
+
 def test_what_is_shown_matters(step: Preprocessor, model: ClefModel) -> None:
     frames = clip(4, 128, 128)
     (forward,), (backward,) = (model.score(records(step, Shown([video], []))) for video in (frames, frames[::-1]))
@@ -136,6 +166,22 @@ def test_independent_questions_all_show_the_video(step: Preprocessor, model: Cle
     for record, logits in zip(apart, together, strict=True):
         assert record.patches is apart[0].patches
         np.testing.assert_allclose(model.score([record])[0], logits, atol=1e-4, rtol=0)
+
+
+def test_a_kept_state_holds_the_videos(step: Preprocessor) -> None:
+    settings = ModelSettings(release=RELEASE, state_cache_min_tokens=16)
+    keeping = ClefModel.load(settings, "cpu")
+    keeping.warm_up()
+    apart = records(step, CASES["two images, and two videos"], x_independent=True)
+    prefix = keeping.prefix(apart[0])
+    assert prefix is not None and prefix.length == apart[0].state_end
+    other = records(step, CASES["an image, and a video"], x_independent=True)[0]
+    assert keeping.prefix(other) != prefix
+    whole = [keeping.score([record])[0] for record in apart]
+    for _ in range(2):
+        for wanted, logits in zip(whole, keeping.score(apart, prefix), strict=True):
+            np.testing.assert_allclose(logits, wanted, atol=1e-4, rtol=0)
+    assert keeping.holds(prefix)
 
 
 def test_the_publisher_refuses_a_single_frame_too(publisher: ModuleType, theirs: tuple[Any, Any]) -> None:

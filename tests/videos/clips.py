@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any
 
+import av
 import numpy as np
 from PIL import Image
 
@@ -26,7 +28,20 @@ def references(frames: list[Image.Image]) -> list[str]:
     return [data_url(file_of(frame)) for frame in frames]
 
 
-def body(*videos: list[Image.Image], **fields: Any) -> dict[str, Any]:
-    """A request that shows these videos."""
-    shown = [references(frames) for frames in videos]
+def body(*videos: list[Image.Image] | bytes, **fields: Any) -> dict[str, Any]:
+    """A request that shows these videos: frames, or a file."""
+    shown = [data_url(video, "video/mp4") if isinstance(video, bytes) else references(video) for video in videos]
     return {"state": "A camera at a crossing.", "questions": QUESTIONS, "videos": shown, **fields}
+
+
+def video_file(frames: list[Image.Image], codec: str = "mpeg4", kind: str = "mp4", rate: int = 24) -> bytes:
+    """The frames as a video file."""
+    buffer = BytesIO()
+    with av.open(buffer, "w", format=kind) as container:
+        stream = container.add_stream(codec, rate=rate)
+        stream.width, stream.height = frames[0].size
+        stream.pix_fmt = "yuv420p"
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_image(frame)))
+        container.mux(stream.encode(None))
+    return buffer.getvalue()

@@ -22,7 +22,7 @@ def python() -> Path:
 @pytest.mark.timeout(1_800)  # the first run installs
 @pytest.mark.parametrize("check", CHECKS)
 def test_check(python: Path, check: str) -> None:
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", HERE / check]
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--confcutdir", HERE, HERE / check]
     done = subprocess.run(command, cwd=REPOSITORY_ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-6_000:] + done.stderr[-2_000:]
     assert " passed" in done.stdout
