@@ -20,7 +20,11 @@ from tests.stack.running import ask, bytes_input, response_of
 
 NAMES = [name for name in CASES if name != REFERENCE_MODE]
 SHORT = CASES["three-types"]["request"]
-LONG = {"state": "lorem ipsum dolor " * 700, "questions": {"q": {"type": "noul"}}}
+
+
+def long(number: int) -> dict:
+    """A request of some seconds that shares its beginning with no other: nothing of it is computed already."""
+    return {"state": f"{number} " + "lorem ipsum dolor " * 350, "questions": {"q": {"type": "noul"}}}
 
 
 def test_sixteen_at_once_get_their_own_answers(stack, grpc):
@@ -53,10 +57,10 @@ def test_a_bad_request_among_good_ones_fails_alone(http):
 
 def test_a_short_request_overtakes_long_ones_that_wait(grpc):
     start = time.monotonic()
-    ask(grpc, LONG)
+    ask(grpc, long(0))
     one_long = time.monotonic() - start
     with ThreadPoolExecutor(8) as pool:
-        longs = [pool.submit(lambda: (ask(grpc, LONG), time.monotonic())[1]) for _ in range(6)]
+        longs = [pool.submit(lambda each: (ask(grpc, long(each)), time.monotonic())[1], each) for each in range(1, 7)]
         time.sleep(one_long / 2)
         ask(grpc, SHORT)
         short_done = time.monotonic()

@@ -27,7 +27,7 @@ SHORT = CASES["noul-only"]["request"]
 
 
 def longer(index: int) -> dict:
-    return {"state": f"{index} " + "lorem ipsum dolor " * 500, "questions": {"q": {"type": "noul"}}}
+    return {"state": f"{index} " + "lorem ipsum dolor " * 350, "questions": {"q": {"type": "noul"}}}
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
