@@ -6,6 +6,7 @@ Without names all of them run. `--quick` shows in a minute or two that they run,
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -59,7 +60,6 @@ def _in_its_process(name: str, quick: bool, folder: Path) -> bool:
         print(f"{name} took more than {TIMEOUT_S} s", file=sys.stderr)
         return False
     finally:
-        # What it started ends with it: launch.process has asked the kernel for that.
         if child.poll() is None:
             child.terminate()
             child.wait()
@@ -74,6 +74,8 @@ def _measure(name: str, quick: bool, folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    # Whoever ends it ends what it started: `finally` and context managers see to that.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(run)
     app()

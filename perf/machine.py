@@ -19,7 +19,7 @@ def machine() -> dict[str, Any]:
         "processor": _processor(),
         "cores": psutil.cpu_count(logical=True),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         "python": platform.python_version(),
         "commit": _commit(),
         "load_before": round(os.getloadavg()[0], 1),
