@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from launch.errors import LaunchError
+from launch.restrictions import restrictions
 
 REPOSITORY_ROOT = Path(__file__).resolve().parent.parent
 CACHE = REPOSITORY_ROOT / ".cache"
@@ -109,7 +110,8 @@ class TritonServer:
             "exit-timeout-secs": exit_timeout_s,
             "log-format": "ISO8601",
         }
-        return [str(self.program), *(f"--{k}" if v is None else f"--{k}={v}" for k, v in options.items())]
+        named = [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
+        return [str(self.program), *named, *restrictions()]
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """`base` (None: this process's environment) with the paths that the server and its stubs need put first."""

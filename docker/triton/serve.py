@@ -6,12 +6,12 @@ health check and Kubernetes' probe look at. Where they fail, Triton is killed an
 or Kubernetes to start the container anew. Slow answers and refusals are what load looks like, and are no failure.
 
 Arguments are further options of tritonserver. TRITON_HTTP_PORT, TRITON_GRPC_PORT and TRITON_METRICS_PORT move its
-ports. Of Python's standard library alone: what it watches may break, it may not.
+ports. Of Python's standard library and `launch.restrictions` alone: what it watches may
+break, it may not.
 """
 
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -23,11 +23,11 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from pathlib import Path
 
+from launch.restrictions import restrictions
+
 ROOT = Path(__file__).resolve().parents[2]
 READY = Path(tempfile.gettempdir()) / "triton-ready"
 REGIONS = "clef_image_"
-# Nothing here uses them, and whoever reaches the port could map memory, load models or write logs with them.
-CLOSED = "model-repository,shared-memory,trace,logging"
 
 INTERVAL_S = 1.0
 ANSWER_S = 30.0
@@ -68,16 +68,13 @@ def ask(url: str) -> Sign:
 def command(options: Sequence[str]) -> list[str]:
     """tritonserver's command line; `options` come last and win."""
     ports = {name: os.environ.get(f"TRITON_{name.upper()}_PORT") for name in ("http", "grpc", "metrics")}
-    # A key that nobody knows closes an interface; the server has no option to leave it out.
-    closed = f"{CLOSED}:closed={secrets.token_hex()}"
     return [
         "tritonserver",
         f"--model-repository={ROOT / 'model_repository'}",
         "--model-control-mode=none",
         "--disable-auto-complete-config",
         f"--backend-config=python,shm-region-prefix-name={REGIONS}",
-        f"--http-restricted-api={closed}",
-        f"--grpc-restricted-protocol={closed}",
+        *restrictions(),
         "--exit-timeout-secs=60",
         "--log-format=ISO8601",
         *(f"--{name}-port={port}" for name, port in ports.items() if port),

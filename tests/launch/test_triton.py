@@ -1,6 +1,7 @@
 """Finding a server, and the one in the wheel started for real with a model that says what its stub sees."""
 
 import os
+import runpy
 import subprocess
 import sys
 import time
@@ -123,6 +124,25 @@ def test_every_listener_is_on_loopback() -> None:
     assert {"--http-port=1", "--grpc-port=2", "--metrics-port=3", "--model-control-mode=none"} <= set(command)
 
 
+def test_the_launcher_and_the_image_close_the_same() -> None:
+    serve = runpy.run_path(str(REPOSITORY_ROOT / "docker/triton/serve.py"))
+    launched, image = closed_by(command_of(TritonServer.find())), closed_by(serve["command"]([]))
+    assert {option: apis for option, (apis, _) in launched.items()} == {
+        "--http-restricted-api": "model-repository,shared-memory,trace,logging",
+        "--grpc-restricted-protocol": "model-repository,shared-memory,trace,logging",
+    }
+    assert {option: apis for option, (apis, _) in image.items()} == {
+        option: apis for option, (apis, _) in launched.items()
+    }
+    assert {key for _, key in launched.values()}.isdisjoint(key for _, key in image.values()), "a key of each start's"
+
+
+def closed_by(command: list[str]) -> dict[str, tuple[str, str]]:
+    """What each option about restrictions closes, and the key that would open it."""
+    options = (part.split("=", 1) for part in command if "-restricted-" in part)
+    return {name: (value.split(":")[0], value.split("=")[1]) for name, value in options}
+
+
 def test_the_environment_leads_to_this_python() -> None:
     environment = TritonServer.find().environment({"PATH": "/bin", "LD_LIBRARY_PATH": "/mine", "PYTHONHOME": "/else"})
     assert environment["PATH"] == f"{sys.prefix}/bin:/bin"
@@ -170,6 +190,15 @@ def test_a_real_server_answers_from_this_environment_and_leaves_nothing(tmp_path
                 text = triton_grpc.InferInput("TEXT", [1], "BYTES")
                 text.set_data_from_numpy(np.array(["añb\0".encode()], dtype=np.object_))
                 answer = client.infer("where", [text])
+                assert client.get_server_metadata() and client.get_inference_statistics("where")
+                for closed in (
+                    client.get_model_repository_index,
+                    client.get_system_shared_memory_status,
+                    client.get_trace_settings,
+                    client.get_log_settings,
+                ):
+                    with pytest.raises(InferenceServerException, match="protocol is restricted"):
+                        closed()
             numpy_file, launch_file = (Path(file.decode()) for file in answer.as_numpy("FILES"))
             assert answer.as_numpy("TEXT")[0] == "añb\0".encode()
             assert numpy_file.is_relative_to(sys.prefix)
