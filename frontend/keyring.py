@@ -18,7 +18,8 @@ _HOW = "Send the key as 'Authorization: Bearer KEY'."
 
 _ANYBODY = Caller(key_name=None, account="anybody")
 
-_State = tuple[int, int, int]
+# What a look at the file finds: the file, no file, or why there is no telling.
+_State = tuple[int, int, int] | str | None
 
 
 class KeyRing:
@@ -29,10 +30,10 @@ class KeyRing:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError and KeyFileError where there is a file that cannot be read."""
+        """Raises OSError and KeyFileError where there is a file that cannot be read, or may be one."""
         self._path = path
         self._file: KeyFile | None = None
-        self._seen = self._state()
+        self._seen: _State = self._state()
         if self._seen is None:
             _log.warning("no key file: everybody may call", extra={"fields": {"path": str(path)}})
         else:
@@ -60,7 +61,10 @@ class KeyRing:
         return Caller(key_name=found.name, account=f"key:{found.name}", tier=self._file.tiers[found.tier])
 
     def _refresh(self) -> None:
-        state = self._state()
+        try:
+            state: _State = self._state()
+        except OSError as error:
+            state = str(error)
         if state == self._seen:
             return
         self._seen = state
@@ -71,10 +75,11 @@ class KeyRing:
         except (OSError, KeyFileError) as error:
             _log.error("key file not read, the keys stay as they were", extra={"fields": {**fields, "why": str(error)}})
 
-    def _state(self) -> _State | None:
+    def _state(self) -> tuple[int, int, int] | None:
+        """None where there is no file. Raises OSError where that cannot be told: then nobody is let in unasked."""
         try:
             found = os.stat(self._path)
-        except OSError:
+        except FileNotFoundError:
             return None
         # ctime moves with the content, the owner and the mode alike.
         return found.st_ctime_ns, found.st_ino, found.st_size

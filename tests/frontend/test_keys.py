@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -11,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from frontend import keyfile
+from frontend.app import create_app
 from frontend.errors import AuthenticationFailed
 from frontend.keyfile import SHIPPED_TIERS, KeyFile, KeyFileError, hash_of
 from frontend.keyring import KeyRing
+from frontend.settings import Settings, SettingsError
 from frontend.tiers import Tier
+from tests.frontend.fakes import FakeTriton
 
 ROOT = Path(__file__).parents[2]
 GOLD = Tier(questions=64, decisions_per_minute=600)
@@ -34,7 +39,8 @@ def keys(*arguments: str, file: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
+    (tmp_path / "etc").mkdir()
+    return tmp_path / "etc" / "keys.json"
 
 
 def written(path: Path, content: KeyFile, name: str = "alice", tier: str = "gold") -> str:
@@ -42,6 +48,20 @@ def written(path: Path, content: KeyFile, name: str = "alice", tier: str = "gold
     content, key = content.with_new_key(name, tier)
     keyfile.write(path, content)
     return key
+
+
+def hide_in_a_loop(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(path)
+
+
+def hide_below_a_file(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    path.parent.write_text("")
+
+
+# Whether there is a key file cannot be told.
+HIDINGS = {"a loop of links": hide_in_a_loop, "below a file": hide_below_a_file}
 
 
 # The ring
@@ -143,7 +163,7 @@ def test_a_tier_changed_by_hand_holds_from_the_next_request_on(path: Path) -> No
     assert ring.authenticate(f"Bearer {key}", None).tier.questions == 7
 
 
-@pytest.mark.parametrize("harm", ["deleted", "not JSON", "unknown tier", "unreadable"])
+@pytest.mark.parametrize("harm", ["deleted", "not JSON", "unknown tier", "unreadable", *HIDINGS])
 def test_a_file_that_comes_to_harm_opens_nothing(
     path: Path, harm: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -160,6 +180,8 @@ def test_a_file_that_comes_to_harm_opens_nothing(
         case "unreadable":
             path.unlink()
             path.mkdir()
+        case _:
+            HIDINGS[harm](path)
     for _ in range(3):
         with pytest.raises(AuthenticationFailed):
             ring.authenticate(None, None)
@@ -167,6 +189,35 @@ def test_a_file_that_comes_to_harm_opens_nothing(
     said = [record for record in caplog.records if record.levelname == "ERROR"]
     assert len(said) == 1, "said once, not with every request"
     assert hash_of(key) not in str(said[0].__dict__)
+
+
+@pytest.mark.parametrize("hiding", HIDINGS)
+def test_a_file_that_may_be_there_is_no_start(path: Path, triton: FakeTriton, hiding: str) -> None:
+    HIDINGS[hiding](path)
+    with pytest.raises(SettingsError, match=r"SYSTEMONE_KEYS: .*keys\.json"):
+        create_app(Settings(keys=path), triton)
+
+
+def test_a_folder_that_may_not_be_looked_into_is_no_start(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Raised by hand: the superuser, who may run the tests, may look everywhere.
+    def refused(file: Path) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(file))
+
+    monkeypatch.setattr("frontend.keyring.os.stat", refused)
+    with pytest.raises(PermissionError):
+        KeyRing(path)
+
+
+def test_a_file_that_appears_after_a_loop_of_links_is_read(path: Path) -> None:
+    key = written(path, KeyFile(tiers={"gold": GOLD}))
+    ring = KeyRing(path)
+    hide_in_a_loop(path)
+    assert ring.authenticate(f"Bearer {key}", None).key_name == "alice"
+    path.unlink()
+    second = written(path, KeyFile(tiers={"gold": GOLD}), "second")
+    assert ring.authenticate(f"Bearer {second}", None).key_name == "second"
+    with pytest.raises(AuthenticationFailed):
+        ring.authenticate(f"Bearer {key}", None)
 
 
 def test_a_broken_file_is_no_start(path: Path) -> None:
