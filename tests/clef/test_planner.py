@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clef.planner import SLACK_TOKENS, STRETCH, Limits, Waiting, alike, next_batch
+from clef.planner import SHARE, SLACK_TOKENS, STRETCH, Limits, Waiting, alike, next_batch
+from clef.prefix import Prefix
 
 LENGTHS = st.integers(1, 400) | st.integers(1, 20_000)
 QUEUES = st.lists(st.builds(Waiting, LENGTHS, st.booleans()), min_size=1, max_size=40)
@@ -92,3 +93,36 @@ def test_records_with_images_go_apart() -> None:
     waiting = [Waiting(200), Waiting(201, True), Waiting(202), Waiting(203, True)]
     assert next_batch(waiting, Limits(16384, 32)) == [0, 2]
     assert next_batch(waiting[1:], Limits(16384, 32)) == [0, 2]
+
+
+def behind(rest: int, state: int, length: int = 1000) -> Waiting:
+    """A record of `rest` tokens behind one of several states of some length."""
+    prefix = Prefix((b"%d" % state,), (length,))
+    return Waiting(length + rest, prefix=prefix)
+
+
+SHARED = st.builds(behind, st.integers(1, 400), st.integers(0, 2), st.just(1000))
+
+
+@given(st.lists(SHARED | st.builds(Waiting, LENGTHS), min_size=1, max_size=40), LIMITS, st.sets(st.integers(0, 2)))
+def test_records_go_with_those_of_their_state_alone(waiting: list[Waiting], limits: Limits, held: set[int]) -> None:
+    known = {behind(1, state).prefix for state in held}
+    chosen = [waiting[place] for place in next_batch(waiting, limits, holds=known.__contains__)]
+    assert len({record.prefix for record in chosen}) == 1
+    rests = [record.rest for record in chosen]
+    assert alike(min(rests), max(rests)) and rests == sorted(rests)
+    shared = (chosen[0].length - chosen[0].rest) // SHARE
+    assert len(chosen) == 1 or (shared + max(rests)) * len(chosen) <= limits.tokens
+
+
+def test_what_is_left_to_compute_decides_who_leads() -> None:
+    waiting = [Waiting(500), behind(60, 1), behind(50, 2), Waiting(600)]
+    limits, second = Limits(16384, 32), waiting[2].prefix
+    assert next_batch(waiting, limits) == [0, 3]
+    assert next_batch(waiting, limits, holds=lambda prefix: prefix == second) == [2]
+    assert next_batch(waiting[1:3], limits) == [1]
+
+
+def test_eight_questions_on_one_state_go_together() -> None:
+    waiting = [behind(100 + place, 1, length=4000) for place in range(8)]
+    assert next_batch(waiting, Limits(16384, 32)) == list(range(8))

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -301,6 +302,28 @@ def test_a_lost_device_fails_all_and_is_told(gate: Gate, settings: ModelSettings
     desk.close()
     assert {type(answer.wait()) for answer in desk.answers} == {Unavailable}
     assert gate.batches == [[1]]
+
+
+def stated(rest: int, state: int, length: int = 4000) -> Record:
+    """A record with a state of its own kind before its schema."""
+    asked = made(length + rest, [2])
+    ids = np.where(np.arange(length + rest) < length, np.int32(state), asked.input_ids)
+    return replace(asked, input_ids=ids, state_end=length)
+
+
+def test_records_of_one_state_go_together_and_what_is_left_of_them_decides(gate: Gate, desk: Desk) -> None:
+    waiting = [desk.ask(stated(60, 1)), desk.ask(stated(50, 2)), desk.ask(text(500)), desk.ask(stated(40, 1))]
+
+    def more_arrive(lengths: list[int]) -> None:
+        if lengths == [4040, 4060]:
+            waiting.extend([desk.ask(text(500)), desk.ask(stated(70, 1))])
+
+    gate.during = more_arrive
+    gate.opened.set()
+    for answer in waiting:
+        answer.scores()
+    desk.scheduler.close()
+    assert gate.batches == [[1], [500], [4040, 4060], [4070], [500], [4050]]
 
 
 class Allergic(ClefModel):
