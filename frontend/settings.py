@@ -8,6 +8,10 @@ from typing import Annotated, Any
 from pydantic import AliasGenerator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+# The launcher's too.
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8080
+
 _SHARED_NAMES = {"host": "FRONTEND_HOST", "port": "FRONTEND_PORT", "triton_url": "TRITON_URL"}
 # Where a replica keeps things: nothing that replicas share, and URLs that may hold a password.
 _PLACES = {"keys", "rate_storage", "usage_url"}
@@ -34,8 +38,8 @@ class Settings(BaseSettings):
         alias_generator=AliasGenerator(validation_alias=_env_name),
     )
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    host: str = DEFAULT_HOST
+    port: Annotated[int, Field(ge=0, le=65_535)] = DEFAULT_PORT
     triton_url: Annotated[str, Field(pattern=r"^[^/\s]+:\d{1,5}$")] = "127.0.0.1:8001"
     """host:port of Triton's gRPC endpoint, without a scheme."""
 
