@@ -40,6 +40,7 @@ def serve(settings: LaunchSettings, logs_to_stderr: bool) -> None:
             is_warm=lambda: _is_healthy(settings.url),
             say=_say,
             start_timeout_s=settings.launch_start_timeout_s,
+            unhealthy_timeout_s=settings.launch_unhealthy_timeout_s,
             stop_timeout_s=settings.launch_stop_timeout_s,
         )
         supervisor.run(when_warm=lambda: _say_ready(settings.url))

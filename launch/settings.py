@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from frontend.settings import DEFAULT_HOST, DEFAULT_PORT
 from launch.errors import LaunchError
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
@@ -21,13 +22,16 @@ class LaunchSettings(BaseSettings):
     """The release's directory; none: the development release, written under the cache folder."""
     clef_triton: str = ""
     """A tritonserver program or the folder that holds it; empty: the usual places."""
-    frontend_host: str = "127.0.0.1"
-    frontend_port: Port = 8080
+    frontend_host: str = DEFAULT_HOST
+    frontend_port: Port = DEFAULT_PORT
     triton_http_port: Port = 8000
     triton_grpc_port: Port = 8001
     triton_metrics_port: Port = 8002
     launch_start_timeout_s: Seconds = 1800
     """From the start of the processes to the first warm answer; a real release takes minutes to load."""
+    launch_unhealthy_timeout_s: Seconds = 30
+    """For a service that was warm and answers nothing, before it is given up. Longer than a request may take with what
+    the frontend's health remembers of the last answer, so that under load alone an answer comes in between."""
     launch_stop_timeout_s: Seconds = 70
     """For each process to end after it was asked to, longer than a request may take; past it the process is killed."""
 

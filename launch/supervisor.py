@@ -1,7 +1,8 @@
 """Processes of one service on this machine: started together, watched, stopped together.
 
 They are stopped in the reverse of their order, each after the one before has ended: the frontend first, so that the
-answers it still owes arrive. A process that ends by itself ends the whole.
+answers it still owes arrive. A process that ends by itself ends the whole, and so does a service that has answered
+nothing for a while: a step of Triton's may be gone while Triton lives on.
 """
 
 import time
@@ -11,6 +12,7 @@ from launch.errors import LaunchError
 from launch.process import STOP_SIGNALS, Child, next_signal, wait_until
 
 REMIND_AFTER_S = 30
+ASK_EVERY_S = 1.0
 
 
 class Supervisor:
@@ -22,27 +24,30 @@ class Supervisor:
         is_warm: Callable[[], bool],
         say: Callable[[str], None],
         start_timeout_s: float,
+        unhealthy_timeout_s: float,
         stop_timeout_s: float,
     ) -> None:
-        """`say` shows a line to the person who waits; `stop_timeout_s` is for each child, which is then killed."""
+        """`is_warm` is asked all the time, and tells whether answers come; `say` shows a line to the person who waits;
+        `stop_timeout_s` is for each child, which is then killed.
+        """
         self._children = children
         self._is_warm = is_warm
         self._say = say
         self._start_timeout_s = start_timeout_s
+        self._unhealthy_timeout_s = unhealthy_timeout_s
         self._stop_timeout_s = stop_timeout_s
 
     def run(self, when_warm: Callable[[], None]) -> None:
         """Starts everything, calls `when_warm`, and returns once it was asked to stop and all have ended.
 
-        Raises LaunchError where a process ended by itself, or nothing was warm in time.
+        Raises LaunchError where a process ended by itself, nothing was warm in time, or it stopped answering.
         """
         try:
             for child in self._children:
                 child.start()
             if self._wait_until_warm():
                 when_warm()
-                while next_signal(timeout_s=60.0) not in STOP_SIGNALS:
-                    self._raise_if_one_ended()
+                self._watch()
             self._say("stopping")
         finally:
             self._stop()
@@ -58,8 +63,26 @@ class Supervisor:
                 return True
             waited_s += REMIND_AFTER_S
             self._say(f"still starting after {waited_s} s")
-        tails = "".join(child.last_words() for child in self._children)
-        raise LaunchError(f"Nothing was warm after {self._start_timeout_s:.0f} s (LAUNCH_START_TIMEOUT_S).{tails}")
+        raise LaunchError(
+            f"Nothing was warm after {self._start_timeout_s:.0f} s (LAUNCH_START_TIMEOUT_S).{self._last_words()}"
+        )
+
+    def _watch(self) -> None:
+        """Returns with a stop signal."""
+        # Of the first question without an answer, not of the last with one: a machine that slept is asked once more.
+        unhealthy_since: float | None = None
+        while next_signal(ASK_EVERY_S) not in STOP_SIGNALS:
+            if self._warm_or_dead():
+                unhealthy_since = None
+                continue
+            unhealthy_since = unhealthy_since or time.monotonic()
+            if time.monotonic() - unhealthy_since > self._unhealthy_timeout_s:
+                names = ", then ".join(f"{child.name}'s" for child in self._children)
+                raise LaunchError(
+                    f"Nothing was answered for {self._unhealthy_timeout_s:.0f} s (LAUNCH_UNHEALTHY_TIMEOUT_S), though "
+                    "every process runs, so everything is stopped: a step of Triton's is gone or hangs. Look for it "
+                    f"in the logs, {names}.{self._last_words()}"
+                )
 
     def _warm_or_dead(self) -> bool:
         self._raise_if_one_ended()
@@ -69,6 +92,9 @@ class Supervisor:
         for child in self._children:
             if how := child.ended():
                 raise LaunchError(f"The process {child.name} {how}, so everything is stopped.{child.last_words()}")
+
+    def _last_words(self) -> str:
+        return "".join(child.last_words() for child in self._children)
 
     def _stop(self) -> None:
         """Asks each to end and waits for it; a second stop signal kills them all at once."""

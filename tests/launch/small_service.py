@@ -24,6 +24,7 @@ def main() -> None:
         is_warm=(folder / "warm").exists,
         say=lambda line: print(line, flush=True),
         start_timeout_s=float(os.environ.get("START_TIMEOUT_S", "20")),
+        unhealthy_timeout_s=float(os.environ.get("UNHEALTHY_TIMEOUT_S", "20")),
         stop_timeout_s=float(os.environ.get("STOP_TIMEOUT_S", "20")),
     )
     try:

@@ -30,12 +30,12 @@ SECONDS = 120
 class Launcher:
     """The launcher's process and the lines that it says."""
 
-    def __init__(self, ports: list[int], *arguments: str) -> None:
+    def __init__(self, ports: list[int], *arguments: str, **settings: str) -> None:
         self.ports = ports
         self.process = subprocess.Popen(
             [sys.executable, "-m", "launch", "serve", *arguments],
             cwd=REPOSITORY_ROOT,
-            env=os.environ | {name: str(port) for name, port in zip(PORTS, ports, strict=True)},
+            env=os.environ | {name: str(port) for name, port in zip(PORTS, ports, strict=True)} | settings,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -80,8 +80,8 @@ class Launcher:
 def launch() -> Iterator[Callable[..., Launcher]]:
     launchers: list[Launcher] = []
 
-    def start(*arguments: str, ports: list[int] | None = None) -> Launcher:
-        launchers.append(Launcher(ports or free_ports(4), *arguments))
+    def start(*arguments: str, ports: list[int] | None = None, **settings: str) -> Launcher:
+        launchers.append(Launcher(ports or free_ports(4), *arguments, **settings))
         return launchers[-1]
 
     yield start
@@ -166,6 +166,20 @@ def test_a_dead_triton_ends_everything_with_a_sentence(launch: Callable[..., Lau
     status, said = launcher.finish()
     assert status == 1
     assert "error: The process triton was killed by SIGKILL, so everything is stopped." in said
+    assert_nothing_is_left(processes, launcher.ports, regions)
+
+
+def test_a_dead_step_ends_everything_with_a_sentence(launch: Callable[..., Launcher]) -> None:
+    launcher = launch(LAUNCH_UNHEALTHY_TIMEOUT_S="3")
+    launcher.read_until("ready:")
+    processes = psutil.Process(launcher.process.pid).children(recursive=True)
+    regions = regions_of(processes)
+    next(process for process in processes if "/clef_model/" in " ".join(process.cmdline())).kill()
+    status, said = launcher.finish()
+    assert status == 1
+    assert "error: Nothing was answered for 3 s (LAUNCH_UNHEALTHY_TIMEOUT_S), though every process runs" in said
+    assert f".cache/log/{launcher.ports[0]}/triton.log" in said
+    assert regions
     assert_nothing_is_left(processes, launcher.ports, regions)
 
 

@@ -179,6 +179,32 @@ def test_a_childs_own_children_end_too(start: Callable[..., Service]) -> None:
     assert gone(inner)
 
 
+def test_what_is_warm_no_more_for_long_is_given_up(start: Callable[..., Service]) -> None:
+    service = start(POLITE, POLITE_AND_WARM, UNHEALTHY_TIMEOUT_S="2")
+    service.wait_for_line("warm")
+    children = [service.child("first"), service.child("second")]
+    (service.folder / "warm").unlink()
+    status, said = service.finish()
+    assert status == 1
+    assert "Nothing was answered for 2 s (LAUNCH_UNHEALTHY_TIMEOUT_S)" in said
+    assert str(service.folder / "first.log") in said
+    assert service.ends() == ["second", "first"]
+    assert all(gone(child) for child in children)
+
+
+def test_what_is_warm_again_in_time_goes_on(start: Callable[..., Service]) -> None:
+    service = start(POLITE, POLITE_AND_WARM, UNHEALTHY_TIMEOUT_S="4")
+    service.wait_for_line("warm")
+    for _ in range(2):
+        (service.folder / "warm").unlink()
+        time.sleep(2.5)
+        (service.folder / "warm").touch()
+        time.sleep(1.5)
+    assert service.process.poll() is None
+    service.process.terminate()
+    assert service.finish() == (0, "stopping\n")
+
+
 def test_what_is_never_warm_is_given_up(start: Callable[..., Service]) -> None:
     service = start(POLITE, POLITE, START_TIMEOUT_S="3")
     children = [service.child("first"), service.child("second")]
