@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -73,15 +74,17 @@ class ClefModel:
         With `prefix`, which all of them then have, they continue its computed state. Raises DeviceLost where nothing
         can be computed any more.
         """
+        with contextlib.suppress(torch.OutOfMemoryError):
+            return self._score(records, prefix)
+        # Out here nothing of the failed attempt is alive any more.
+        log.warning("out of memory: tried once more without the states that were kept")
+        self.states.cache.clear()
+        return self._score(records, prefix)
+
+    def _score(self, records: Sequence[Record], prefix: Prefix | None) -> list[NDArray[np.float32]]:
         try:
             logits = self._whole(records) if prefix is None else self.states.logits(records, prefix)
             scores: NDArray[np.float32] = logits.cpu().numpy()
-        except torch.OutOfMemoryError:
-            if not self.states.cache.bytes:
-                raise
-            log.warning("out of memory: the state cache is given up for the next attempt")
-            self.states.cache.clear()
-            return self.score(records, prefix)
         except torch.AcceleratorError as error:
             raise DeviceLost("the device's context is lost") from error
         return np.split(scores, np.cumsum([record.options for record in records])[:-1])

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+import numpy as np
+
 from clef.batch import Record
 from clef.media import MediaTokens
 
@@ -26,11 +28,9 @@ class Prefix:
     """Tokens before each boundary."""
 
     @classmethod
-    def of(cls, record: Record, spacing: int) -> Prefix:
-        # How many rows the grid has says how much of what follows is grid, and the grid how much is patches.
-        content = blake2b(len(record.image_grid).to_bytes(4), digest_size=KEY_BYTES)
-        content.update(record.image_grid.tobytes())
-        content.update(record.patches.tobytes())
+    def of(cls, record: Record, spacing: int, media: bytes | None = None) -> Prefix:
+        """`media` is what `media_key` gives, where that is known: images are megabytes."""
+        content = blake2b(media_key(record) if media is None else media, digest_size=KEY_BYTES)
         ends = (*range(spacing, record.state_end, spacing), record.state_end)
         keys = []
         for start, end in zip((0, *ends), ends, strict=False):
@@ -45,6 +45,15 @@ class Prefix:
     @property
     def length(self) -> int:
         return self.ends[-1]
+
+
+def media_key(record: Record) -> bytes:
+    """A hash of the record's images."""
+    # How many rows the grid has says how much of what follows is grid, and the grid how much is patches.
+    content = blake2b(len(record.image_grid).to_bytes(4), digest_size=KEY_BYTES)
+    content.update(np.ascontiguousarray(record.image_grid).data)
+    content.update(np.ascontiguousarray(record.patches).data)
+    return content.digest()
 
 
 def stands_apart(record: Record, media_tokens: MediaTokens) -> bool:

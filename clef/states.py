@@ -6,7 +6,8 @@ of several records then run as one right-padded batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -17,7 +18,7 @@ from clef.collate import collate
 from clef.footprint import Footprint
 from clef.head import JointHead
 from clef.media import AXES, Media, rope_positions
-from clef.prefix import Prefix, stands_apart
+from clef.prefix import Prefix, media_key, stands_apart
 from clef.ragged import Index, upload
 from clef.state_cache import Segment, StateCache
 from clef.totals import Totals
@@ -32,6 +33,7 @@ class States:
         self._device = trunk.vocabulary.device
         self.footprint = Footprint.of(trunk.config, head.width, trunk.vocabulary.element_size())
         self.cache = StateCache(max_bytes)
+        self._hashed: tuple[Callable[[], object], Callable[[], object], bytes] = (lambda: None, lambda: None, b"")
         self.enabled = False
         """Whether `prefix` gives any; see `ClefModel.warm_up`."""
 
@@ -40,7 +42,17 @@ class States:
         length = record.state_end
         if not self.enabled or length < self._min_tokens or self.footprint.prefix(length) > self.cache.max_bytes:
             return None
-        return Prefix.of(record, self.footprint.spacing) if stands_apart(record, self._trunk.media_tokens) else None
+        if not stands_apart(record, self._trunk.media_tokens):
+            return None
+        return Prefix.of(record, self.footprint.spacing, self._media_key(record))
+
+    def _media_key(self, record: Record) -> bytes:
+        # The records of a request come one after another and share their arrays: these are hashed once.
+        patches, grid, key = self._hashed
+        if patches() is not record.patches or grid() is not record.image_grid:
+            key = media_key(record)
+            self._hashed = (weakref.ref(record.patches), weakref.ref(record.image_grid), key)
+        return key
 
     def logits(self, records: Sequence[Record], prefix: Prefix) -> Tensor:
         """Logits [O] of records that all have this prefix."""

@@ -15,6 +15,7 @@ from clef import footprint
 from clef.batch import Record
 from clef.continuation import Continuation
 from clef.model import ClefModel
+from clef.prefix import Prefix, media_key
 from clef.settings import ModelSettings
 from clef.totals import Totals
 from tests.clef.golden_records import IMAGE_CASES, SHORT_CASES, ints, record
@@ -184,10 +185,25 @@ def test_out_of_memory_gives_the_cache_up_and_tries_again(cached: ClefModel, mon
 
     monkeypatch.setattr(cached._trunk, "extend", fail)
     np.testing.assert_allclose(cached.score([shown], prefix)[0], wanted, atol=SAME, rtol=0)
-    cached.states.cache.clear()
-    failures.append(torch.OutOfMemoryError("CUDA out of memory"))
+    failures += [torch.OutOfMemoryError("CUDA out of memory") for _ in range(3)]
     with pytest.raises(torch.OutOfMemoryError):
         cached.score([shown], prefix)
+    assert len(failures) == 1, "tried twice, and no more"
+
+
+def test_the_images_of_a_request_are_hashed_once(cached: ClefModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Record] = []
+
+    def watched(shown: Record) -> bytes:
+        hashed.append(shown)
+        return media_key(shown)
+
+    monkeypatch.setattr("clef.states.media_key", watched)
+    first, other = record("image-native-grid"), record("two-images")
+    shared = [replace(first, state_end=first.state_end - place) for place in range(8)]
+    prefixes = [cached.prefix(shown) for shown in shared]
+    assert len(hashed) == 1 and len(set(prefixes)) == 8
+    assert cached.prefix(other) == Prefix.of(other, cached.states.footprint.spacing) and len(hashed) == 2
 
 
 def test_the_warm_up_lets_the_cache_serve() -> None:
