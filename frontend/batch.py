@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from frontend.abandoned import unless_abandoned
 from frontend.decisions import EARLY_BYTES, Decisions
 from frontend.documents import BATCH_EXAMPLE, ERRORS, BatchAnswer, BatchError, ErrorBody
 from frontend.errors import internal_error
@@ -88,17 +89,23 @@ class Batches:
         return await asyncio.to_thread(split, body, self._settings.batch_max_items)
 
     async def decide(self, items: list[bytes], request: Request) -> list[Decision | ServiceError]:
-        """What came of each item, in order. Raises PermissionDenied, RateLimited, before any is asked."""
+        """What came of each item, in order. Raises PermissionDenied, RateLimited, before any is asked.
+
+        A client that leaves ends them all with one ClientDisconnect.
+        """
         await self._decisions.count(request, len(items))
+        return await unless_abandoned(request, self._outcomes(items, request))
+
+    async def _outcomes(self, items: list[bytes], request: Request) -> list[Decision | ServiceError]:
         request_id = request.state.request_id
-        deadline = time.time() + self._settings.request_timeout_ms / 1000
+        deadline = self._decisions.deadline()
         places = asyncio.Semaphore(self._settings.batch_concurrency)
 
         async def decided(item: bytes, item_id: str) -> Decision | ServiceError:
             try:
                 async with places:
                     with self._decisions.place():
-                        return await self._decisions.decide(item, request, request_id=item_id, deadline=deadline)
+                        return await self._decisions.answer(item, request, request_id=item_id, deadline=deadline)
             except InternalError:
                 return internal_error(item_id)
             except ServiceError as error:

@@ -108,31 +108,51 @@ class Decisions:
         body: bytes,
         request: Request,
         *,
-        request_id: str | None = None,
         parameters: Mapping[str, Parameter] | None = None,
         images: Sequence[bytes] = (),
-        deadline: float | None = None,
     ) -> Decision:
         """The ensemble's answer to a SystemOne body that came with `request`. Raises a ServiceError.
 
-        `request_id` is the request's own where it is not given. `deadline` is in Unix seconds; without one the time
-        that the setting gives a request begins here. A client that leaves ends it with ClientDisconnect, and what the
-        model had not begun is not computed.
+        A client that leaves ends it with ClientDisconnect, and what the model had not begun is not computed.
+        """
+        answering = self.answer(
+            body,
+            request,
+            request_id=request.state.request_id,
+            deadline=self.deadline(),
+            parameters=parameters,
+            images=images,
+        )
+        return await unless_abandoned(request, answering)
+
+    def deadline(self) -> float:
+        """When the time that the setting gives a request ends, from now, in Unix seconds."""
+        return time.time() + self._settings.request_timeout_ms / 1000
+
+    async def answer(
+        self,
+        body: bytes,
+        request: Request,
+        *,
+        request_id: str,
+        deadline: float,
+        parameters: Mapping[str, Parameter] | None = None,
+        images: Sequence[bytes] = (),
+    ) -> Decision:
+        """As `decide`, for one of several bodies that came with `request`: whether its client stays is the caller's
+        to watch. `deadline` is in Unix seconds.
         """
         # The preprocess step refuses the rest, with the same words.
         if len(body) <= EARLY_BYTES:
             parse_request(body, self._request_settings(request))
-        if deadline is None:
-            deadline = time.time() + self._settings.request_timeout_ms / 1000
         try:
-            answering = self._triton.decide(
+            decision = await self._triton.decide(
                 body,
-                request_id=request_id or request.state.request_id,
+                request_id=request_id,
                 deadline=deadline,
                 parameters={**(parameters or {}), **_tier(request).parameters()},
                 images=images,
             )
-            decision = await unless_abandoned(request, answering)
         except ServiceError as error:
             if error.status >= 500:
                 self._heartbeat.failed()

@@ -26,6 +26,7 @@ from frontend.tiers import Tier
 from preprocess.errors import InternalError
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
 from tests.frontend.kserve_server import Kserve, serving
+from tests.frontend.routes import ROUTES
 from tests.frontend.running import NOUL, assert_documented, body_of, client_of, until_ready
 from tests.frontend.servers import redis
 from tests.frontend.test_main import connectable, frontend
@@ -35,17 +36,6 @@ SECRET = "canary5520"
 TIERS = {"gold": Tier(), "slow": Tier(decisions_per_minute=2), **SHIPPED_TIERS}
 
 
-OPENAI = {"input": "All is well.", "questions": [{"type": "predicate", "instructions": "Is a service down?"}]}
-# Every route that decides, with a body of its own, and what the log and the metrics call it.
-ROUTES = {
-    "/v1/systemone": (NOUL, "systemone"),
-    "/api/v1/systemone": (NOUL, "systemone"),
-    "/v1/systemone/batch": ([NOUL], "batch"),
-    "/v1/decisions": (OPENAI, "openai"),
-    "/api/alpha/decisions": (NOUL, "openrouter"),
-    "/client/v4/accounts/me/ai/run/@cf/cloudflare/clef-flash": (NOUL, "workers_ai"),
-    "/api/decide": (NOUL, "ollaya"),
-}
 every_route = pytest.mark.parametrize("path", ROUTES)
 
 
