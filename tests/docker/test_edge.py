@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -26,6 +27,7 @@ from tests.stack.running import free_ports
 REQUEST: dict[str, Any] = {"state": "The site is down!", "questions": {"outage": {"type": "noul"}}}
 LOAD_CLIENTS = 8
 LIMIT = 20_000_000
+CURL_TIMEOUT = 28
 
 
 @pytest.fixture(autouse=True)
@@ -202,6 +204,38 @@ def test_the_frontend_counts_the_clients_address_whatever_the_client_claims(
             assert ask("127.0.0.9", "6.6.6.6") == 200
     finally:
         frontend.close()
+
+
+@pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
+def test_a_frontend_sees_its_client_leave(
+    tmp_path: Path, replicas: list[Replica], running_edge: Edge, frontend_port: int, protocol: str
+) -> None:
+    replica, name = replicas[0], f"leaves-{protocol.replace('/', '-')}"
+    step = replica.stub("clef_model")
+    with edge(tmp_path, frontend_port, [replica.address]) as started:
+        started.wait_for(1)
+        step.suspend()
+        try:
+            # No answer comes for as long as the step stands still, and the client waits for a second.
+            command = ["curl", "--silent", "--max-time", "1", "--cacert", tmp_path / "edge.crt"]
+            command += ["--http2" if protocol == "h2" else "--http1.1", "--header", f"x-request-id: {name}"]
+            left = subprocess.run([*command, "--json", json.dumps(REQUEST), f"{started.url}/v1/systemone"], check=False)
+            assert left.returncode == CURL_TIMEOUT
+            line = logged_within(replica.frontend.log, name, 5)
+        finally:
+            step.resume()
+    assert line["status"] == 499 and line["ms"] < 5_000
+
+
+def logged_within(log: Path, request_id: str, seconds: float) -> dict[str, Any]:
+    """The frontend's access line of a request."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        for line in log.read_text("utf-8").splitlines():
+            if f'"{request_id}"' in line and '"frontend.access"' in line:
+                return dict(json.loads(line))
+        time.sleep(0.05)
+    raise AssertionError(f"no access line of {request_id} after {seconds} s")
 
 
 async def test_a_killed_frontend_fails_no_request(running_edge: Edge, replicas: list[Replica]) -> None:
