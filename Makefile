@@ -35,7 +35,7 @@ lint: .venv/.test  ## Check style and types
 	@$(RUN) -m ruff format --check
 	@$(RUN) -m mypy
 
-bench: .venv/.test  ## Measure; the figures go to perf/
+bench: .venv/.bench  ## Measure; the figures go to perf/
 	@exec $(RUN) -m perf $(ARGS)
 
 clean:  ## Remove the environment, the development release and every cache
@@ -57,7 +57,12 @@ clean:  ## Remove the environment, the development release and every cache
 
 .venv/.test: .venv/.serve requirements/test.txt requirements/test-no-deps.txt tests/debian.sh
 	@echo 'installing what the tests need'
-	@sh tests/debian.sh postgresql redis-server haproxy prometheus
+	@sh tests/debian.sh postgresql redis-server haproxy prometheus systemd
 	@$(PIP) -r requirements/test.txt $(TERSE)
 	@$(PIP) --no-deps -r requirements/test-no-deps.txt $(TERSE)
+	@touch $@
+
+.venv/.bench: .venv/.test requirements/bench.txt
+	@sh tests/debian.sh wrk libb64-0d
+	@$(PIP) -r requirements/bench.txt $(TERSE)
 	@touch $@

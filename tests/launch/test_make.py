@@ -32,6 +32,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "launch").mkdir()
     for path in ("Makefile", "launch/venv.sh"):
         shutil.copy(REPOSITORY_ROOT / path, tmp_path / path)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "debian.sh").touch()  # installs for the whole machine
     shutil.copytree(REPOSITORY_ROOT / "requirements", tmp_path / "requirements")
     (tmp_path / "stand-in").write_text(STAND_IN)
     (tmp_path / "stand-in").chmod(0o755)
@@ -128,7 +130,9 @@ def test_test_fails_with_any_of_its_parts(checkout: Path, make: Make, failing: s
 
 def test_help_names_every_command(make: Make) -> None:
     said = make("help").stdout
-    assert [line.split()[1] for line in said.splitlines()] == ["help", "serve", "test", "lint", "bench", "clean"]
+    assert [line.split()[1] for line in said.splitlines()] == [
+        *("help", "serve", "test", "test-clients", "test-videos", "lint", "bench", "clean"),
+    ]
 
 
 def venv(checkout: Path, *arguments: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
