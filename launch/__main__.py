@@ -7,11 +7,9 @@ from typing import Annotated
 import typer
 
 from launch.dev_config import SIZES
-from launch.dev_release import write_dev_release
+from launch.dev_release import DEV_RELEASE, write_dev_release
 from launch.errors import LaunchError
 from launch.releases import RELEASES
-from launch.serve import DEV_RELEASE, serve
-from launch.settings import read_settings
 
 app = typer.Typer(
     help="Serve Clef decision models on this machine.",
@@ -36,6 +34,10 @@ def serve_command(
     Ports, on 127.0.0.1: FRONTEND_PORT (8080), TRITON_HTTP_PORT (8000), TRITON_GRPC_PORT (8001),
     TRITON_METRICS_PORT (8002). CLEF_TRITON points to another tritonserver.
     """
+    # Imported here: Triton's image downloads releases, and has no frontend to serve with.
+    from launch.serve import serve
+    from launch.settings import read_settings
+
     settings = read_settings()
     if release is not None:
         settings = settings.model_copy(update={"clef_release": release})

@@ -24,7 +24,9 @@ from launch.dev_config import (
     model_config,
 )
 from launch.errors import LaunchError
+from launch.triton import CACHE
 
+DEV_RELEASE = CACHE / "dev-release"
 MARKER = "RANDOM_WEIGHTS.txt"
 SOURCES = ("dev_release.py", "dev_config.py", "dev_tokenizer.py", "dev_weights.py", "corpus.txt")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from clef.errors import ReleaseError
 from clef.release import open_release
 from launch import triton_log
+from launch.dev_release import DEV_RELEASE
 from launch.errors import LaunchError
 from launch.example import curl
 from launch.ports import check_ports
@@ -18,7 +19,6 @@ from launch.shm import Regions
 from launch.supervisor import Supervisor
 from launch.triton import CACHE, REPOSITORY_ROOT, TritonPorts, TritonServer, write_path_file
 
-DEV_RELEASE = CACHE / "dev-release"
 MODEL_REPOSITORY = REPOSITORY_ROOT / "model_repository"
 HEALTH_TIMEOUT_S = 2.0
 # Loopback is asked directly, whatever proxy the environment names.
