@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from frontend.context import CLIENT_GONE
+from frontend.decision import Decision
 from frontend.metrics import Metrics
-from frontend.triton import Decision
 from frontend.usage import UsageLog, UsageRow
 
 

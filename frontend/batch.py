@@ -13,11 +13,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from frontend.abandoned import unless_abandoned
+from frontend.decision import Decision
 from frontend.decisions import EARLY_BYTES, Decisions
 from frontend.documents import BATCH_EXAMPLE, ERRORS, BatchAnswer, BatchError, ErrorBody
 from frontend.errors import internal_error
 from frontend.settings import Settings
-from frontend.triton import Decision
 from preprocess.errors import InternalError, InvalidJson, InvalidRequest, ServiceError, ValidationFailed
 
 _SPACE = re.compile(r"[ \t\r\n]*")

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from frontend.abandoned import unless_abandoned
 from frontend.accounting import Accounting
 from frontend.body import read_body
+from frontend.decision import Decision
 from frontend.health import Heartbeat
 from frontend.keyring import KeyRing
 from frontend.kserve import Parameter
@@ -20,8 +21,8 @@ from frontend.multipart import boundary_of, unpack
 from frontend.rates import Rates
 from frontend.settings import Settings
 from frontend.tiers import Caller, Tier
-from frontend.triton import Decision, Triton
-from preprocess.errors import Overloaded, ServiceError
+from frontend.triton import Triton
+from preprocess.errors import Overloaded
 from preprocess.schema import parse_request
 from preprocess.settings import Settings as RequestSettings
 
@@ -145,7 +146,7 @@ class Decisions:
         # The preprocess step refuses the rest, with the same words.
         if len(body) <= EARLY_BYTES:
             parse_request(body, self._request_settings(request))
-        try:
+        with self._heartbeat.watching():
             decision = await self._triton.decide(
                 body,
                 request_id=request_id,
@@ -153,11 +154,6 @@ class Decisions:
                 parameters={**(parameters or {}), **_tier(request).parameters()},
                 images=images,
             )
-        except ServiceError as error:
-            if error.status >= 500:
-                self._heartbeat.failed()
-            raise
-        self._heartbeat.answered()
         self._accounting.decided(request.state.log, decision)
         return decision
 

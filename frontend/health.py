@@ -1,12 +1,15 @@
-"""The truth about readiness: an answer that came lately.
+"""The truth about readiness: an answer that came lately, or every step alive under a load that lets none come.
 
 Triton's own ready endpoints stay at 200 when a step's process has died, so the only proof is an answer. A real one
-counts; where none came for a while, the heartbeat asks a small question itself.
+counts; where none came for a while, the heartbeat asks a small question itself. While others wait with it, the device
+may be busy for longer than that question may take: then each step is asked by itself, which takes no device.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import APIRouter
@@ -20,7 +23,10 @@ from preprocess.errors import InternalError, Overloaded, ServiceError
 _log = logging.getLogger(__name__)
 
 PROBE_BODY = b'{"state":"heartbeat","questions":{"alive":{"type":"noul"}}}'
+_REQUEST_ID = "heartbeat"
 _RETRY_S = 0.5
+# Of a heartbeat's time: how long it waits for its answer before it asks the steps, and between two such looks.
+_LOOK = 1 / 6
 
 
 class Heartbeat:
@@ -29,7 +35,10 @@ class Heartbeat:
     def __init__(self, settings: Settings, triton: Triton) -> None:
         self._interval = settings.health_interval_ms / 1000
         self._timeout = settings.health_timeout_ms / 1000
+        self._patience = settings.request_timeout_ms / 1000
         self._triton = triton
+        self._waiting = 0
+        self._answered = float("-inf")
         self._proof = float("-inf")
         self._due = float("-inf")
         self._asked = float("-inf")
@@ -38,12 +47,27 @@ class Heartbeat:
 
     @property
     def ready(self) -> bool:
-        """An answer came, nothing failed since, and the answer is not older than a heartbeat may take."""
+        """An answer came, nothing failed since, and the latest proof is not older than a heartbeat may take."""
         return self._up and time.monotonic() - self._proof <= self._interval + self._timeout + _RETRY_S
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Around a real request while Triton has it: learns what came of it."""
+        self._waiting += 1
+        try:
+            yield
+        except ServiceError as error:
+            if error.status >= 500:
+                self.failed()
+            raise
+        else:
+            self.answered()
+        finally:
+            self._waiting -= 1
 
     def answered(self) -> None:
         """A real answer came."""
-        self._proof = time.monotonic()
+        self._proof = self._answered = time.monotonic()
         self._due = self._proof + self._interval
         self._set(True)
 
@@ -66,24 +90,63 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Ask once."""
-        began = self._asked = time.monotonic()
+        since = self._asked = time.monotonic()
+        asking = asyncio.create_task(self._failure())
         try:
-            async with asyncio.timeout(self._timeout):
-                if not await self._triton.ready(self._timeout):
-                    raise Overloaded("Triton is not ready")
-                await self._triton.decide(PROBE_BODY, request_id="heartbeat", deadline=time.time() + self._timeout)
+            await asyncio.wait((asking,), timeout=self._timeout * _LOOK)
+            while self._loaded() and _slow(asking):
+                since = time.monotonic()
+                async with asyncio.timeout(self._timeout * (1 - _LOOK)):
+                    await self._ask_steps()
+                self._proof = time.monotonic()
+                if asking.done():
+                    break
+                await asyncio.wait((asking,), timeout=self._timeout * _LOOK)
+            if failure := await asking:
+                raise failure
             self.answered()
         except (ServiceError, TimeoutError) as error:
-            # Slow or refused is what load looks like, and a real answer meanwhile shows that it is only that. A
-            # failure of the inside is none of load's.
-            if isinstance(error, InternalError) or self._proof < began:
+            # Slow or refused is what load looks like, and a proof meanwhile shows that it is only that. A failure of
+            # the inside is none of load's.
+            if isinstance(error, InternalError) or self._proof < since:
                 self._set(False)
             self._due = time.monotonic() + _RETRY_S
+        finally:
+            asking.cancel()
+
+    def _loaded(self) -> bool:
+        """Whether a late answer may be load's: others wait too, and the last answer came within a request's time.
+
+        What is down comes up by an answer alone.
+        """
+        return self._up and self._waiting > 0 and time.monotonic() - self._answered <= self._patience
+
+    async def _failure(self) -> ServiceError | TimeoutError | None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._ask_server()
+                await self._triton.decide(PROBE_BODY, request_id=_REQUEST_ID, deadline=time.time() + self._timeout)
+        except (ServiceError, TimeoutError) as error:
+            return error
+        return None
+
+    async def _ask_steps(self) -> None:
+        await self._ask_server()
+        await self._triton.ask_steps(PROBE_BODY, request_id=_REQUEST_ID, timeout_s=self._timeout)
+
+    async def _ask_server(self) -> None:
+        if not await self._triton.ready(self._timeout):
+            raise Overloaded("Triton is not ready")
 
     def _set(self, up: bool) -> None:
         if up != self._up:
             self._up = up
             _log.log(logging.INFO if up else logging.WARNING, "ready" if up else "not ready")
+
+
+def _slow(asking: asyncio.Task[ServiceError | TimeoutError | None]) -> bool:
+    """Whether a question has no answer yet, or was refused by what may be load."""
+    return not asking.done() or not (asking.result() is None or isinstance(asking.result(), InternalError))
 
 
 def report(settings: Settings, triton: Triton, heartbeat: Heartbeat) -> dict[str, Any]:
@@ -99,7 +162,7 @@ def report(settings: Settings, triton: Triton, heartbeat: Heartbeat) -> dict[str
 
 def router(settings: Settings, triton: Triton, heartbeat: Heartbeat) -> APIRouter:
     routes = APIRouter(tags=["Service"])
-    responses: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "description": "No answer came lately."}}
+    responses: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "description": "No proof came lately."}}
 
     @routes.get("/health", response_model=HealthReport, responses=responses, summary="Whether answers come")
     @routes.get("/healthz", response_model=HealthReport, responses=responses, summary="The same as /health")

@@ -16,12 +16,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from frontend import ollaya_documents as documents
+from frontend.decision import Decision
 from frontend.decisions import Decisions
 from frontend.dialects import dumps, error_response, served, text_of, translated
 from frontend.health import Heartbeat
 from frontend.model_info import ModelInfo
 from frontend.systemone import answer_headers
-from frontend.triton import Decision, Triton
+from frontend.triton import Triton
 from preprocess.errors import MAX_JSON_BYTES, ServiceError, ValidationFailed, shorten
 
 LATEST = ":latest"

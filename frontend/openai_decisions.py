@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from frontend import errors
+from frontend.decision import Decision
 from frontend.decisions import Decisions
 from frontend.dialects import Loc, error_response, moved, text_of, translated
 from frontend.documents import REQUEST_EXAMPLES, ErrorBody, SystemOneAnswer, ValidationErrorBody
 from frontend.openai_translation import Translation, from_systemone, speaks, to_systemone
 from frontend.openai_types import EXAMPLE, DecisionAnswer, OpenAIError
 from frontend.systemone import answer_headers
-from frontend.triton import Decision
 from preprocess.errors import ServiceError, ValidationFailed
 
 

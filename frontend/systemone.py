@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from frontend.decision import Decision
 from frontend.decisions import Decisions
 from frontend.documents import ERRORS, MULTIPART_REQUEST, REQUEST_EXAMPLES, SystemOneAnswer
-from frontend.triton import Decision
 
 _ANSWER_HEADERS = {
     "x-request-id": "The client's own id where it is sane, else a new one.",

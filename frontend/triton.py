@@ -5,14 +5,14 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from frontend import kserve
+from frontend.decision import Decision
 from frontend.kserve import ENSEMBLE, BadResponse, Parameter
 from frontend.model_info import ModelInfo
 from preprocess.errors import DeadlineExceeded, InternalError
@@ -35,20 +35,6 @@ _CHANNEL_OPTIONS = [
 ]
 
 _CANCEL_TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """An answer as the ensemble gave it, with the model that gave it; times in milliseconds."""
-
-    response: bytes
-    model: ModelInfo
-    queue_ms: float
-    preprocess_ms: float
-    compute_ms: float
-    postprocess_ms: float
-    batch_size: int
-    images: int
 
 
 class Triton(Protocol):
@@ -79,6 +65,13 @@ class Triton(Protocol):
 
         Raises the ServiceError that a step named, Overloaded where no server can be reached, DeadlineExceeded, and
         InternalError for every other failure, whose cause is in the log under the request's id.
+        """
+
+    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> None:
+        """Ask each step by itself, the model step for nothing that it computes, so that a step which lives answers
+        however much waits for the device. `body` is a request as for `decide`, and each step has `timeout_s`.
+
+        Raises what `decide` does.
         """
 
 
@@ -128,32 +121,18 @@ class TritonClient:
         ours: dict[str, Parameter] = {"deadline_ms": int(deadline * 1000), "cancel_token": token}
         message = kserve.infer_request(body, images, request_id, {**(parameters or {}), **ours})
         try:
-            raw = kserve.read_response(await self._stub.ModelInfer(message, timeout=left_s))
-            model = self._current(raw.model_info)
+            with _failures_told(request_id):
+                return kserve.read_response(await self._stub.ModelInfer(message, timeout=left_s), self._current)
         except asyncio.CancelledError:
             self._give_up(token)
             raise
-        except grpc.aio.AioRpcError as error:
-            code, text = error.code().name, error.details() or ""
-            failure = kserve.service_error(code, text)
-            if failure.status >= 500:
-                _log.warning(
-                    "triton", extra={"fields": {"request_id": request_id, "grpc": code, "details": text[:2000]}}
-                )
-            raise failure from error
-        except (BadResponse, ValueError) as error:
-            _log.error("triton", extra={"fields": {"request_id": request_id, "details": str(error)}})
-            raise InternalError() from error
-        return Decision(
-            response=raw.response,
-            model=model,
-            queue_ms=raw.queue_ms,
-            preprocess_ms=raw.preprocess_ms,
-            compute_ms=raw.compute_ms,
-            postprocess_ms=raw.postprocess_ms,
-            batch_size=raw.batch_size,
-            images=raw.images,
-        )
+
+    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> None:
+        with _failures_told(request_id):
+            # Nobody's token: the model step answers at once that it is done.
+            await self._stub.ModelInfer(kserve.cancel_request(uuid.uuid4().hex), timeout=timeout_s)
+            first = await self._stub.ModelInfer(kserve.preprocess_request(body, request_id), timeout=timeout_s)
+            await self._stub.ModelInfer(kserve.postprocess_request(first, request_id), timeout=timeout_s)
 
     def _give_up(self, token: str) -> None:
         """Have the model step drop a request: a cancelled call of an ensemble does not reach it on Triton 2.51."""
@@ -171,3 +150,19 @@ class TritonClient:
         if self._info is None or self._info.raw != raw:
             self._info = ModelInfo.parse(raw)
         return self._info
+
+
+@contextlib.contextmanager
+def _failures_told(request_id: str) -> Iterator[None]:
+    """Raises a call's failure as the ServiceError that it is to a client; what is not a client's goes to the log."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        code, text = error.code().name, error.details() or ""
+        failure = kserve.service_error(code, text)
+        if failure.status >= 500:
+            _log.warning("triton", extra={"fields": {"request_id": request_id, "grpc": code, "details": text[:2000]}})
+        raise failure from error
+    except (BadResponse, ValueError) as error:
+        _log.error("triton", extra={"fields": {"request_id": request_id, "details": str(error)}})
+        raise InternalError() from error

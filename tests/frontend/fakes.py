@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from frontend.kserve import Parameter, RawDecision
+from frontend.decision import Decision
+from frontend.kserve import Parameter
 from frontend.model_info import ModelInfo
-from frontend.triton import Decision
 from postprocess.answers import answer
 from preprocess.errors import DeadlineExceeded, Overloaded
 from preprocess.plan import Plan
@@ -29,15 +29,16 @@ class FakeEnsemble:
 
     def __init__(self, **settings: object) -> None:
         self.preprocess = Preprocessor(RequestSettings.model_validate({"release": RELEASE, **settings}))
+        self.model = ModelInfo.parse(self.preprocess.info())
 
-    def __call__(self, body: bytes, images: Sequence[bytes], parameters: Mapping[str, Parameter]) -> RawDecision:
+    def __call__(self, body: bytes, images: Sequence[bytes], parameters: Mapping[str, Parameter]) -> Decision:
         tensors = self.preprocess(body, list(images) or None, parameters)
         plan = Plan.from_json(bytes(tensors["PLAN"][0]))
         logits = np.arange(int(tensors["OPTION_COUNTS"].sum()), dtype=np.float32) / 10
         response, _ = answer(plan, logits)
-        return RawDecision(
+        return Decision(
             response=response,
-            model_info=self.preprocess.info(),
+            model=self.model,
             queue_ms=0.5,
             preprocess_ms=1.25,
             compute_ms=2.5,
@@ -69,6 +70,8 @@ class FakeTriton:
     calls: list[Call] = field(default_factory=list)
     started: bool = False
     model: ModelInfo | None = None
+    step_failure: Exception | None = None
+    step_asks: int = 0
 
     async def start(self) -> None:
         self.started = True
@@ -102,19 +105,16 @@ class FakeTriton:
         failure = self.fault(call)
         if failure is not None:
             raise failure
-        raw = self.ensemble(body, images, call.parameters)
-        if self.model is None or self.model.raw != raw.model_info:
-            self.model = ModelInfo.parse(raw.model_info)
-        return Decision(
-            response=raw.response,
-            model=self.model,
-            queue_ms=raw.queue_ms,
-            preprocess_ms=raw.preprocess_ms,
-            compute_ms=raw.compute_ms,
-            postprocess_ms=raw.postprocess_ms,
-            batch_size=raw.batch_size,
-            images=raw.images,
-        )
+        decision = self.ensemble(body, images, call.parameters)
+        self.model = decision.model
+        return decision
+
+    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> None:
+        self.step_asks += 1
+        if not self.up:
+            raise Overloaded("the model server is not available at the moment")
+        if self.step_failure is not None:
+            raise self.step_failure
 
     @property
     def real_calls(self) -> list[Call]:

@@ -1,4 +1,7 @@
-"""A real gRPC server that speaks the KServe methods which the frontend calls, in front of a FakeEnsemble."""
+"""A real gRPC server that speaks the KServe methods which the frontend calls, in front of a FakeEnsemble.
+
+Like Triton's, its steps can also be asked one by one, and each can be dead: killed, or hung.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import grpc
+import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from postprocess.answers import answer
 from preprocess.errors import ServiceError
+from preprocess.plan import Plan
 from tests.frontend.fakes import FakeEnsemble
 
+STEPS = ("clef_preprocess", "clef_model", "clef_postprocess")
 _CODES = {500: grpc.StatusCode.INTERNAL, 503: grpc.StatusCode.UNAVAILABLE}
 
 
 class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """`failure` answers every inference with that gRPC status and text; `latency_s` delays each; `cancelled` counts."""
+    """`failure` answers every inference with that gRPC status and text; `latency_s` is the model step's for each
+    answer, and not for a cancellation; `cancelled` counts. `dead` steps fail what reaches them, after `death_s`.
+    """
 
     def __init__(self, ensemble: FakeEnsemble) -> None:
         self.ensemble = ensemble
@@ -27,6 +36,8 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.leave_out: str | None = None
         self.requests: list[service_pb2.ModelInferRequest] = []
         self.cancelled = 0
+        self.dead: set[str] = set()
+        self.death_s = 0.0
 
     async def ServerReady(self, request, context):
         return service_pb2.ServerReadyResponse(ready=True)
@@ -36,30 +47,59 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
 
     async def ModelInfer(self, request, context):
         self.requests.append(request)
+        if self.failure is not None:
+            await context.abort(*self.failure)
+        parameters = {
+            name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in request.parameters.items()
+        }
+        steps = STEPS if request.model_name == "clef" else (request.model_name,)
+        for step in steps:
+            if step in self.dead:
+                await asyncio.sleep(self.death_s)
+                await context.abort(grpc.StatusCode.INTERNAL, f"Failed to process the request(s) for '{step}'")
+            if step == "clef_model" and "cancel" not in parameters:
+                await self._compute()
+        inputs = {
+            tensor.name: content for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True)
+        }
+        return await getattr(self, f"_{request.model_name}")(request, inputs, parameters, context)
+
+    async def _compute(self) -> None:
         try:
             await asyncio.sleep(self.latency_s)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        if self.failure is not None:
-            await context.abort(*self.failure)
-        inputs = {
-            tensor.name: elements(content)
-            for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True)
+
+    async def _clef_model(self, request, inputs, parameters, context):
+        assert list(parameters) == ["cancel"], "nobody else asks the model step itself"
+        return response_to(request, {"BATCH_SIZE": ("INT32", struct.pack("<i", 0))})
+
+    async def _clef_preprocess(self, request, inputs, parameters, context):
+        tensors = self.ensemble.preprocess(*elements(inputs["REQUEST"]), None, parameters)
+        contents = {
+            "PLAN": ("BYTES", element(bytes(tensors["PLAN"][0]))),
+            "OPTION_COUNTS": ("INT32", tensors["OPTION_COUNTS"].tobytes()),
         }
+        return response_to(request, contents)
+
+    async def _clef_postprocess(self, request, inputs, parameters, context):
+        (plan,) = elements(inputs["PLAN"])
+        response, _ = answer(Plan.from_json(plan), np.frombuffer(inputs["LOGITS"], dtype=np.float32))
+        return response_to(request, {"RESPONSE": ("BYTES", element(response))})
+
+    async def _clef(self, request, inputs, parameters, context):
+        given = {name: elements(content) for name, content in inputs.items()}
         for tensor in request.inputs:
-            assert tensor.datatype == "BYTES" and list(tensor.shape) == [1, len(inputs[tensor.name])]
-        parameters = {
-            name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in request.parameters.items()
-        }
+            assert tensor.datatype == "BYTES" and list(tensor.shape) == [1, len(given[tensor.name])]
         try:
-            raw = self.ensemble(inputs["REQUEST"][0], inputs.get("IMAGES", []), parameters)
+            raw = self.ensemble(given["REQUEST"][0], given.get("IMAGES", []), parameters)
         except ServiceError as error:
             code = _CODES.get(error.status, grpc.StatusCode.INVALID_ARGUMENT)
             await context.abort(code, f"in ensemble 'clef', {error.to_json()}")
         contents = {
             "RESPONSE": ("BYTES", element(raw.response)),
-            "MODEL_INFO": ("BYTES", element(raw.model_info)),
+            "MODEL_INFO": ("BYTES", element(raw.model.raw)),
             "PREPROCESS_MS": ("FP32", struct.pack("<f", raw.preprocess_ms)),
             "QUEUE_MS": ("FP32", struct.pack("<f", raw.queue_ms)),
             "COMPUTE_MS": ("FP32", struct.pack("<f", raw.compute_ms)),
@@ -67,11 +107,17 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
             "BATCH_SIZE": ("INT32", struct.pack("<i", raw.batch_size)),
             "IMAGE_GRID": ("INT32", struct.pack("<3i", 1, 16, 16) * raw.images),
         }
-        response = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
-        for name in (output.name for output in request.outputs if output.name != self.leave_out):
-            response.outputs.add(name=name, datatype=contents[name][0], shape=[1, 1])
-            response.raw_output_contents.append(contents[name][1])
-        return response
+        contents.pop(self.leave_out, None)
+        return response_to(request, contents)
+
+
+def response_to(request, contents):
+    """The outputs that the request names, of these."""
+    response = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
+    for name in (output.name for output in request.outputs if output.name in contents):
+        response.outputs.add(name=name, datatype=contents[name][0], shape=[1, 1])
+        response.raw_output_contents.append(contents[name][1])
+    return response
 
 
 def element(value: bytes) -> bytes:

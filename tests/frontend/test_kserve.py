@@ -8,6 +8,8 @@ import tritonclient.grpc as tritonclient
 from tritonclient.grpc import service_pb2
 
 from frontend import kserve
+from frontend.decision import Decision
+from frontend.model_info import ModelInfo
 from preprocess.errors import (
     DeadlineExceeded,
     InternalError,
@@ -73,11 +75,15 @@ def response_of(outputs: dict[str, bytes]) -> service_pb2.ModelInferResponse:
     return message
 
 
+def model(raw: bytes) -> ModelInfo:
+    return ModelInfo(raw, "m", (), "", "", "", {}, {})
+
+
 def test_reads_outputs_in_any_order() -> None:
     for outputs in (OUTPUTS, dict(reversed(OUTPUTS.items()))):
-        assert kserve.read_response(response_of(outputs)) == kserve.RawDecision(
+        assert kserve.read_response(response_of(outputs), model) == Decision(
             response=b'{"model":"m"}',
-            model_info=b"{}",
+            model=model(b"{}"),
             queue_ms=0.5,
             preprocess_ms=1.5,
             compute_ms=2.5,
@@ -95,7 +101,22 @@ def test_a_missing_or_malformed_output_is_refused(name: str) -> None:
     for content in (None, *empty, b"\x01", OUTPUTS[name] + b"more"):
         outputs = without if content is None else {**without, name: content}
         with pytest.raises(kserve.BadResponse, match="the ensemble gave"):
-            kserve.read_response(response_of(outputs))
+            kserve.read_response(response_of(outputs), model)
+
+
+def test_the_last_step_is_asked_about_what_the_first_one_answered() -> None:
+    outputs = {"PLAN": element(b"plan"), "OPTION_COUNTS": struct.pack("<2i", 2, 3)}
+    message = kserve.postprocess_request(response_of(outputs), "id")
+    assert (message.model_name, message.id) == ("clef_postprocess", "id")
+    shapes = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in message.inputs}
+    assert shapes == {"PLAN": ("BYTES", [1, 1]), "LOGITS": ("FP32", [1, 5])}
+    assert list(message.raw_input_contents) == [element(b"plan"), bytes(20)]
+
+
+@pytest.mark.parametrize("outputs", [{}, {"PLAN": b""}, {"PLAN": b"", "OPTION_COUNTS": b"\x01"}])
+def test_a_first_answer_without_its_outputs_is_refused(outputs: dict[str, bytes]) -> None:
+    with pytest.raises(kserve.BadResponse, match="the ensemble gave"):
+        kserve.postprocess_request(response_of(outputs), "id")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from preprocess.errors import (
     ValidationFailed,
 )
 from tests.frontend.fakes import FakeEnsemble
-from tests.frontend.kserve_server import Kserve, serving
+from tests.frontend.kserve_server import STEPS, Kserve, serving
 from tests.frontend.running import NOUL, body_of
 from tests.invariants import assert_answer
 
@@ -161,6 +161,24 @@ async def test_a_call_that_is_given_up_is_cancelled(client: TritonClient, kserve
             return
         await asyncio.sleep(0.01)
     raise AssertionError("the server never heard of it")
+
+
+async def test_steps_that_live_answer_while_the_model_computes(client: TritonClient, kserve: Kserve) -> None:
+    kserve.latency_s = 30.0
+    async with asyncio.timeout(5):
+        await client.ask_steps(BODY, request_id="id", timeout_s=5.0)
+    asked = [request.model_name for request in kserve.requests]
+    assert asked == ["clef_model", "clef_preprocess", "clef_postprocess"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_dead_step_is_told_from_a_slow_one(client: TritonClient, kserve: Kserve, step: str) -> None:
+    kserve.dead = {step}
+    with pytest.raises(InternalError):
+        await client.ask_steps(BODY, request_id="id", timeout_s=5.0)
+    kserve.death_s = 30.0
+    with pytest.raises(DeadlineExceeded):
+        await client.ask_steps(BODY, request_id="id", timeout_s=0.2)
 
 
 async def test_calls_share_the_connection_and_keep_apart(client: TritonClient) -> None:

@@ -1,0 +1,19 @@
+"""What an ensemble call came to."""
+
+from dataclasses import dataclass
+
+from frontend.model_info import ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An answer as the ensemble gave it, with the model that gave it; times in milliseconds."""
+
+    response: bytes
+    model: ModelInfo
+    queue_ms: float
+    preprocess_ms: float
+    compute_ms: float
+    postprocess_ms: float
+    batch_size: int
+    images: int
