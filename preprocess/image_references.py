@@ -13,6 +13,9 @@ from typing import Any
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.settings import Settings
 
+# Of a video; transformers' processor refuses a single one.
+LEAST_FRAMES = 2
+
 Within = tuple[str | int, ...]
 IMAGES: Within = ("images",)
 VIDEOS: Within = ("videos",)

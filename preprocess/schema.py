@@ -23,12 +23,11 @@ from pydantic_core import PydanticCustomError
 
 from preprocess.assets import inline_assets
 from preprocess.errors import InvalidRequest, RequestTooLarge, ValidationFailed
-from preprocess.image_references import check_image_count, check_video_counts
+from preprocess.image_references import LEAST_FRAMES, check_image_count, check_video_counts
 from preprocess.issues import issues
 from preprocess.presets import with_preset
 from preprocess.settings import Settings
 from preprocess.strict_json import parse_json
-from preprocess.video_files import LEAST_FRAMES
 
 __all__ = ["Choice", "Noul", "Question", "Request", "Score", "parse_json", "parse_request"]
 

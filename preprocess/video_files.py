@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from preprocess.errors import RequestTooLarge, ValidationFailed
-from preprocess.image_references import name_of
+from preprocess.image_references import LEAST_FRAMES, name_of
 from preprocess.images import Bytes
 from preprocess.settings import ImageMode, Settings
 
@@ -22,7 +22,6 @@ CODECS = frozenset({"h264", "hevc", "mpeg4", "vp8", "vp9", "av1"})
 # What a decoder holds of a frame is whole blocks with a margin, a good deal more than a small picture itself.
 MARGIN = 2
 LEAST_BOUND = 1 << 20
-LEAST_FRAMES = 2
 NO_DECODER = "This server decodes no video files: send the frames. To have it decode them: pip install av"
 
 
