@@ -11,8 +11,8 @@ import pytest
 from fastapi import FastAPI
 
 from frontend.app import create_app
-from frontend.settings import Settings
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
+from tests.frontend.places import Place
 from tests.frontend.running import client_of, until_ready
 
 
@@ -38,8 +38,13 @@ def triton(ensemble: FakeEnsemble) -> FakeTriton:
 
 
 @pytest.fixture
-def app(triton: FakeTriton) -> FastAPI:
-    return create_app(Settings(), triton)
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def app(place: Place, triton: FakeTriton) -> FastAPI:
+    return create_app(place.settings(), triton)
 
 
 @pytest.fixture
