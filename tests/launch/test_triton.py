@@ -204,7 +204,10 @@ def test_a_real_server_answers_from_this_environment_and_leaves_nothing(tmp_path
             assert numpy_file.is_relative_to(sys.prefix)
             assert launch_file == Path(launch.__file__)
             assert list(SHM.glob(f"{regions.prefix}*")), "the prefix of the regions is not honoured"
-            processes = [process for process in psutil.Process().children(recursive=True) if is_tritons(process)]
+            [server] = [
+                process for process in psutil.Process().children() if str(ports.grpc) in " ".join(process.cmdline())
+            ]
+            processes = [server, *(process for process in server.children(recursive=True) if is_tritons(process))]
             assert len(processes) == 2
             child.ask_to_end()
             wait_until(child.has_ended)
