@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.clients)
-            item.add_marker(pytest.mark.xdist_group("clients"))
+            item.add_marker(pytest.mark.xdist_group("servers"))
             item.add_marker(pytest.mark.timeout(600))  # the first run installs packages
     if not os.environ.get(EVERY_CLIENT):
         slow = [item for item in items if item.get_closest_marker("slow_install")]

@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # One worker runs them all: they share the servers, which take their time to load and to come back.
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("edge"))
+            item.add_marker(pytest.mark.xdist_group("servers"))
             item.add_marker(pytest.mark.timeout(300))
 
 

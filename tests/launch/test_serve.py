@@ -22,7 +22,7 @@ from launch.shm import SHM, Regions
 from launch.triton import CACHE, REPOSITORY_ROOT
 from tests.stack.running import free_ports
 
-pytestmark = [pytest.mark.xdist_group("launch"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("servers"), pytest.mark.timeout(240)]
 PORTS = ("FRONTEND_PORT", "TRITON_HTTP_PORT", "TRITON_GRPC_PORT", "TRITON_METRICS_PORT")
 SECONDS = 120
 

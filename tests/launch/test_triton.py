@@ -170,7 +170,7 @@ def command_of(server: TritonServer) -> list[str]:
     return server.command(Path("models"), TritonPorts(1, 2, 3), "prefix_")
 
 
-@pytest.mark.xdist_group("launch")
+@pytest.mark.xdist_group("servers")
 def test_a_real_server_answers_from_this_environment_and_leaves_nothing(tmp_path: Path) -> None:
     model = tmp_path / "models" / "where"
     (model / "1").mkdir(parents=True)

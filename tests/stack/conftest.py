@@ -13,10 +13,11 @@ from tests.stack.running import Stack, start_stack
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # One worker runs them all: they share the server, and two servers at once would share two cores.
+    # One worker runs all tests of real Tritons, here and elsewhere: two at once would share two cores, and be slow
+    # enough to look dead.
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("stack"))
+            item.add_marker(pytest.mark.xdist_group("servers"))
 
 
 @pytest.fixture(scope="session")
