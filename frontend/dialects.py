@@ -34,7 +34,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         value = parse_json(body)
     except InvalidJson as error:
-        raise InvalidRequest(f"{text_of(error)}.") from None
+        raise InvalidRequest(f"{text_of(error, place=lambda _: '')}.") from None
     if not isinstance(value, dict):
         raise InvalidRequest("The body is not a JSON object.")
     return value

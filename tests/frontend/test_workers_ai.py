@@ -92,7 +92,7 @@ async def test_an_image_with_its_content_type_is_seen(client: httpx.AsyncClient,
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "code", "place"),
+    ("fields", "status", "code", "beginning"),
     [
         ({"questions": None}, 400, 5006, "questions: "),
         ({"questions": {}}, 400, 5006, "questions: "),
@@ -108,13 +108,13 @@ async def test_an_image_with_its_content_type_is_seen(client: httpx.AsyncClient,
     ],
 )
 async def test_refusals(
-    client: httpx.AsyncClient, app: FastAPI, fields: dict[str, Any], status: int, code: int, place: str
+    client: httpx.AsyncClient, app: FastAPI, fields: dict[str, Any], status: int, code: int, beginning: str
 ) -> None:
     response = await client.post(PATH, json={**NOUL, **fields})
     assert response.status_code == status
     (error,) = response.json()["errors"]
     assert error["code"] == code
-    assert error["message"].startswith(place)
+    assert error["message"].startswith(beginning)
     assert "canary" not in response.text
     assert_documented(app, response, TEMPLATE)
 

@@ -77,6 +77,21 @@ def test_a_parameter_that_does_not_take_such_a_value(grpc, name):
     assert SECRET not in error.to_json()
 
 
+def test_a_cancel_parameter_on_a_request_is_ignored(grpc):
+    assert ask(grpc, body(), cancel="somebody's").as_numpy("RESPONSE").shape == (1, 1)
+
+
+@pytest.mark.parametrize("plan", [b"swordfish", b"null", b"{}", b"\xff", b"[" * 100_000])
+def test_a_plan_that_is_none_is_refused_at_the_postprocess_step(grpc, plan):
+    text = triton_grpc.InferInput("PLAN", [1, 1], "BYTES")
+    text.set_data_from_numpy(np.array([[plan]], dtype=np.object_))
+    logits = triton_grpc.InferInput("LOGITS", [1, 1], "FP32")
+    logits.set_data_from_numpy(np.zeros([1, 1], dtype=np.float32))
+    with pytest.raises(InferenceServerException) as caught:
+        grpc.infer("clef_postprocess", [text, logits])
+    assert ServiceError.from_json(caught.value.message()).status == 400
+
+
 def test_tensors_that_contradict_each_other_fail_alone_at_the_model_step(grpc):
     """`clef_model` can be called by itself; what does not add up is refused before it is computed."""
     shapes = {

@@ -4,8 +4,9 @@
 thread, so that what waits is always in one place, ordered by `clef.scheduler`, and a request that arrives while the
 model is busy can be in the very next micro-batch.
 
-A request with the parameter `cancel` is no request: it gives up the waiting one whose `cancel_token` it names. That is
-how a client that left reaches this step, since Triton 2.51 does not pass an ensemble's cancellation on.
+A request without tokens and with the parameter `cancel` is no request: it gives up the waiting one whose
+`cancel_token` it names. That is how a client that left reaches this step, since Triton 2.51 does not pass an ensemble's
+cancellation on.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ class TritonPythonModel:
         sender, call = request.get_response_sender(), Call("clef_model", request.request_id())
         answer = reply(sender, call)
         try:
-            told = parameters(request)
-            if "cancel" in told:
+            told, inputs = parameters(request), read(request)
+            if "cancel" in told and not len(inputs["INPUT_IDS"]):
                 self._scheduler.cancel(str(told["cancel"]))
                 send(sender, response(tensors(NOTHING)))
                 return
-            records = split_records(read(request))
+            records = split_records(inputs)
             self._scheduler.submit(Job(records, answer, deadline(told), sender.is_cancelled, told.get("cancel_token")))
         except Exception as error:  # the process's boundary: one request's failure is its own
             answer(error)

@@ -8,6 +8,7 @@ import triton_python_backend_utils as pb_utils
 from adapter.step import respond
 from adapter.tensors import Parameters, Tensors
 from postprocess.answers import answer
+from preprocess.errors import InvalidRequest
 from preprocess.plan import Plan
 
 
@@ -16,5 +17,13 @@ class TritonPythonModel:
         return respond(requests, self._step, "clef_postprocess", clock="POSTPROCESS_MS")
 
     def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
-        body, probabilities = answer(Plan.from_json(inputs["PLAN"][0]), inputs["LOGITS"])
+        body, probabilities = answer(plan_of(inputs["PLAN"][0]), inputs["LOGITS"])
         return {"RESPONSE": np.array([body], dtype=np.object_), "PROBABILITIES": probabilities}
+
+
+def plan_of(text: bytes) -> Plan:
+    """Raises InvalidRequest where it is none: whoever asks this step directly may send anything."""
+    try:
+        return Plan.from_json(text)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise InvalidRequest("PLAN is not what clef_preprocess makes.") from None
