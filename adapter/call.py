@@ -40,9 +40,10 @@ class Call:
 
     def answered(self, tensors: Tensors) -> pb_utils.InferenceResponse:
         """The step's response, and its line."""
+        built = response(tensors)
         if self._id != HEARTBEAT:
             self._log("info", "request", status=200)
-        return response(tensors)
+        return built
 
     def failed(self, error: Exception) -> pb_utils.InferenceResponse:
         """A response that holds the JSON of a ServiceError, and its line.

@@ -30,7 +30,11 @@ def reply(sender: pb_utils.InferenceResponseSender, call: Call) -> Callable[[Sco
             told = TOLD.get(type(result))
             send(sender, call.failed(result if told is None else told(str(result))))
         else:
-            send(sender, call.answered(tensors(result)))
+            try:
+                built = call.answered(tensors(result))
+            except Exception as error:  # no room for it in the shared memory, say: the client is told, and not left
+                built = call.failed(error)
+            send(sender, built)
 
     return answer
 
