@@ -89,7 +89,8 @@ class Record:
 def split_records(tensors: Mapping[str, NDArray[Any]]) -> list[Record]:
     """The records of one request, from its tensors (`RECORD_TENSORS`) without the batch axis.
 
-    Every record shows all images of the request and shares their arrays. Raises InvalidRecord where the counts do not
+    Every record shows all media of the request and shares their arrays: IMAGE_GRID has a row (frames, height, width)
+    for each image and each video, a record's grid one for each picture. Raises InvalidRecord where the counts do not
     add up; each record is checked.
     """
     lengths, question_counts = tensors["RECORD_LENGTHS"], tensors["QUESTION_COUNTS"]
@@ -115,13 +116,27 @@ def split_records(tensors: Mapping[str, NDArray[Any]]) -> list[Record]:
         tensors["STATE_END"].tolist(),
         strict=True,
     )
+    grid = _pictures(tensors["IMAGE_GRID"], len(tensors["PATCHES"]))
     records = [
-        Record(ids, spans, types, counts, options, state_end, tensors["PATCHES"], tensors["IMAGE_GRID"])
+        Record(ids, spans, types, counts, options, state_end, tensors["PATCHES"], grid)
         for ids, spans, types, counts, options, state_end in rows
     ]
     for record in records:
         record.check()
     return records
+
+
+def _pictures(media: Ints, patches: int) -> Ints:
+    """A row for each picture: an image, or two frames of a video. [n, 3]"""
+    if not len(media):
+        return media
+    _demand(media.ndim == 2 and media.shape[1] == 3, "the image grid must be [n, 3]")
+    frames = media[:, :1]
+    # What fills no patch cannot be many.
+    _demand(bool((media > 0).all() and (frames <= patches).all()), "patches do not fill the image grid")
+    _demand(bool(((frames == 1) | (frames % FRAMES == 0)).all()), "a video has an even number of frames")
+    pictures = np.concatenate([np.minimum(frames, FRAMES), media[:, 1:]], axis=1)
+    return np.repeat(pictures, np.maximum(frames[:, 0] // FRAMES, 1), axis=0)
 
 
 def _demand(holds: bool, otherwise: str) -> None:

@@ -94,7 +94,7 @@ class VideoProcessor:
         return Clip(frames, timestamps, patches // len(timestamps))
 
     def patches(self, frames: Bytes) -> tuple[Bytes, Ints]:
-        """The patches [P, 768] of a clip's frames [n, height, width, 3], and its grid (2, height, width) in patches.
+        """The patches [P, 768] of a clip's frames [n, height, width, 3], and its grid [1, 3] (frames, height, width).
 
         P runs over the groups, within one over its two frames, and within a frame as an image's patches do.
         """
@@ -112,7 +112,7 @@ class VideoProcessor:
         groups, height, width = made["video_grid_thw"][0].tolist()
         pairs = made["pixel_values_videos"].numpy().reshape(groups, height * width, 3, GROUP, PATCH * PATCH)
         patches = np.ascontiguousarray(pairs.transpose(0, 3, 1, 2, 4)).reshape(-1, PATCH_BYTES)
-        return patches, np.array([[GROUP, height, width]] * groups, dtype=np.int32)
+        return patches, np.array([[groups * GROUP, height, width]], dtype=np.int32)
 
 
 def _timestamps(frames: tuple[int, ...], frames_per_second: float) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class Videos:
             raise RequestTooLarge(f"The media make patches of {size} bytes; {settings.max_patches_bytes} are allowed.")
 
     def patches(self, mode: ImageMode) -> list[tuple[Bytes, Ints]]:
-        """Of each video its patches [P, 768] and a grid (2, height, width) for each two of its shown frames."""
+        """Of each video its patches [P, 768] and its grid (frames, height, width), an odd last frame shown twice."""
         shown = zip(self._videos, self.clips, strict=True)
         return [self._processor.patches(video.read(clip.frames, mode)) for video, clip in shown]
 

@@ -17,7 +17,7 @@ def environment(folder: Path, requirements: Path, *options: str) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     python, made = folder / "bin" / "python", folder / "requirements.txt"
-    wanted = f"# {sys.version}\n{requirements.read_text('utf-8')}"
+    wanted = f"# {sys.version}\n{_whole(requirements)}"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists() or made.read_text("utf-8") != wanted:
@@ -26,6 +26,15 @@ def environment(folder: Path, requirements: Path, *options: str) -> Path:
             _run(sys.executable, "-m", "pip", "--python", python, "install", *_INSTALL, *options, "-r", requirements)
             made.write_text(wanted, "utf-8")
     return python
+
+
+def _whole(requirements: Path) -> str:
+    """The file with those that it names by `-r` in place of their names."""
+    lines = requirements.read_text("utf-8").splitlines(keepends=True)
+    return "".join(
+        _whole(requirements.parent / line.removeprefix("-r ").strip()) if line.startswith("-r ") else line
+        for line in lines
+    )
 
 
 def _run(*command: str | Path) -> None:

@@ -112,6 +112,24 @@ def test_media_are_one_frame_or_two_of_whole_merge_blocks(grid: list[int]) -> No
     replace(made(30, [2]), patches=patches, image_grid=ints([[2, 2, 2]], 1, 3)).check()
 
 
+def test_a_video_is_a_row_of_the_request_and_a_row_of_the_record_for_each_two_of_its_frames() -> None:
+    media = ints([[1, 2, 4], [6, 2, 2], [2, 4, 2]], 3, 3)
+    tensors = joined([made(30, [2]), made(7, [1])]) | {"PATCHES": np.zeros((48, 768), np.uint8), "IMAGE_GRID": media}
+    first, second = split_records(tensors)
+    assert first.image_grid.tolist() == [[1, 2, 4], *[[2, 2, 2]] * 3, [2, 4, 2]]
+    assert second.image_grid is first.image_grid
+
+
+@pytest.mark.parametrize(
+    "media", [[[3, 2, 2]], [[2**31 - 2, 2, 2]], [[4, 2, 2], [0, 2, 2]], [[-2, -2, 2]], [[4, 2, 2]] * 2, [[4, 2, 2, 1]]]
+)
+def test_a_grid_that_contradicts_its_patches_is_refused(media: list[list[int]]) -> None:
+    tensors = joined([made(30, [2])])
+    tensors |= {"PATCHES": np.zeros((16, 768), np.uint8), "IMAGE_GRID": np.array(media, np.int32)}
+    with pytest.raises(InvalidRecord):
+        split_records(tensors)
+
+
 def test_errors_say_nothing_of_the_content() -> None:
     with pytest.raises(InvalidRecord) as error:
         replace(made(30, [2]), question_spans=ints([[12345, 2]], 1, 2)).check()

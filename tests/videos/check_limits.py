@@ -178,7 +178,7 @@ FILE = video_file(clip(30, 128, 96))
 )
 def test_a_file(step: Preprocessor, codec: str, kind: str) -> None:
     grid = run(step, body(video_file(clip(30, 128, 96), codec, kind)))["IMAGE_GRID"]
-    assert grid.tolist() == [[2, 10, 14]] * 2
+    assert grid.tolist() == [[4, 10, 14]]
 
 
 def test_frames_of_files_and_lists_together(limited: Any) -> None:
