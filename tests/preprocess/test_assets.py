@@ -190,7 +190,9 @@ def test_the_one_validator_reads_assets() -> None:
     assert (request.state, request.images) == ("see image 1", ["aGk="])
 
 
-def test_a_box_question_is_told_that_there_are_no_boxes() -> None:
+@pytest.mark.parametrize("kind", ["box", "boxes", "BoundingBox"])
+def test_a_box_question_is_told_that_there_are_no_boxes(kind: str) -> None:
     with pytest.raises(ValidationFailed) as caught:
-        parse_request({"state": "", "questions": {"q": {"type": "box", "instructions": "The dog"}}}, SETTINGS)
-    assert "no boxes" in caught.value.detail[0]["msg"]  # type: ignore[index]
+        parse_request({"state": "", "questions": {"q": {"type": kind, "instructions": "The dog"}}}, SETTINGS)
+    message = caught.value.detail[0]["msg"]  # type: ignore[index]
+    assert message == "Question type should be 'noul', 'choice' or 'score': this model has no boxes"

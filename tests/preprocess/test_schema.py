@@ -251,3 +251,15 @@ def test_a_generated_body_is_taken_or_refused_without_a_word_of_it(body: dict[st
         assert error.status in (400, 413, 422)
         assert SECRET not in error.to_json()
         assert len(error.to_json().encode()) <= MAX_JSON_BYTES
+
+
+@pytest.mark.parametrize("kind", ["canary", "Noul", "bool", "", "noul "])
+def test_an_unknown_question_type_is_told_the_known_ones(settings: Settings, kind: str) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        parse_request({"state": "", "questions": {"q": {"type": kind}}}, settings)
+    (issue,) = caught.value.detail
+    assert issue == {  # type: ignore[comparison-overlap]
+        "loc": ["body", "questions", "q"],
+        "msg": "Question type should be 'noul', 'choice' or 'score'",
+        "type": "union_tag_invalid",
+    }
