@@ -19,6 +19,7 @@ from frontend.documents import BATCH_EXAMPLE, ERRORS, BatchAnswer, BatchError, E
 from frontend.errors import internal_error
 from frontend.settings import Settings
 from preprocess.errors import InternalError, InvalidJson, InvalidRequest, ServiceError, ValidationFailed
+from preprocess.strict_json import without_mark
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -30,7 +31,7 @@ def split(body: bytes, max_items: int) -> list[bytes]:
     none or too many.
     """
     try:
-        text = body.decode("utf-8")
+        text = without_mark(body).decode("utf-8")
         return [item.encode() for item in _items(text, max_items)]
     except UnicodeDecodeError:
         raise InvalidRequest("The body is not UTF-8.") from None

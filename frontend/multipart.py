@@ -20,7 +20,7 @@ from preprocess.settings import Settings
 from preprocess.strict_json import parse_json
 
 REQUEST_PART = "request"
-_OBJECT = re.compile(rb"[ \t\r\n]*\{")
+_OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*\{")
 
 
 def boundary_of(content_type: str, body: bytes) -> bytes | None:

@@ -5,6 +5,7 @@ Python's own parser does the work, since its spelling of numbers is part of the 
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -17,6 +18,13 @@ MAX_DEPTH = 64
 
 # Escapes alone can write a lone surrogate: the UTF-8 decoder refuses the raw bytes.
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def without_mark(body: bytes) -> bytes:
+    """The body without the byte order mark that some editors and shells write first (RFC 8259, 8.1: it may be ignored
+    in place of being an error).
+    """
+    return body.removeprefix(codecs.BOM_UTF8)
 
 
 class _RepeatedKey(Exception):
@@ -37,7 +45,7 @@ def parse_json(body: bytes) -> Any:
     deep nesting.
     """
     try:
-        text = body.decode("utf-8")
+        text = without_mark(body).decode("utf-8")
         value = _DECODER.decode(text)
     except UnicodeDecodeError:
         raise InvalidRequest("The body is not UTF-8.") from None

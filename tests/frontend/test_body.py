@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import gzip
 import json
 import tracemalloc
@@ -16,6 +17,7 @@ from frontend.body import unpack_gzip, unpack_zstd
 from frontend.settings import Settings
 from preprocess.errors import InvalidRequest, RequestTooLarge
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
+from tests.frontend.routes import ROUTES
 from tests.frontend.running import NOUL, body_of, client_of, until_ready
 from tests.invariants import assert_answer
 
@@ -204,3 +206,10 @@ async def test_a_body_that_does_not_come_is_408(triton: FakeTriton) -> None:
         response = await client.post("/v1/systemone", content=stalling())
     assert response.status_code == 408
     assert response.json()["detail"]["error_type"] == "timeout_error"
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_a_byte_order_mark_is_no_part_of_a_body(client: httpx.AsyncClient, path: str) -> None:
+    response = await client.post(path, content=codecs.BOM_UTF8 + json.dumps(ROUTES[path][0]).encode())
+    assert response.status_code == 200
+    assert "answers" in response.text

@@ -31,7 +31,9 @@ def nested(levels: int, opening: str = "[", closing: str = "]", core: str = "") 
         b'{"a": "\\x"}',
         b'{"a": secret}',
         b'{"a": 1} secret',
-        b"\xef\xbb\xbf{}",
+        b"\xef\xbb\xbf",
+        b"\xef\xbb\xbf\xef\xbb\xbf{}",
+        b"{}\xef\xbb\xbf",
         b"state=secret",
     ],
 )
@@ -163,3 +165,9 @@ def test_any_bytes_give_a_value_or_a_clear_refusal(body: bytes) -> None:
         assert error.status in (400, 422)
     else:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("value", [{}, [1.0], {"a": "\ufeff"}, "\ufeffb"])
+def test_a_byte_order_mark_before_the_json_is_no_part_of_it(value: Any) -> None:
+    body = b"\xef\xbb\xbf" + json.dumps(value, ensure_ascii=False).encode()
+    assert parse_json(body) == value
