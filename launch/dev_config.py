@@ -51,23 +51,23 @@ SIZES = {
         head_heads=4,
         feedforward=128,
     ),
-    # For measuring: a short request costs tens of milliseconds on two cores, so that overheads show in proportion.
+    # For measuring: a short request costs about 50 ms on two cores, so that overheads show in proportion.
     "bench": Size(
-        hidden=192,
+        hidden=160,
         layers=8,
         heads=4,
         kv_heads=2,
-        head_dim=48,
-        mlp=576,
-        linear_key_heads=4,
-        linear_value_heads=8,
+        head_dim=40,
+        mlp=480,
+        linear_key_heads=2,
+        linear_value_heads=4,
         linear_head_dim=32,
         vision_hidden=64,
         vision_heads=4,
         vision_mlp=128,
-        width=192,
+        width=160,
         head_heads=8,
-        feedforward=768,
+        feedforward=640,
     ),
 }
 
