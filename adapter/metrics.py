@@ -26,6 +26,7 @@ COUNTERS = {
     "clef_state_cache_hits_total": "Records whose state was there, or was computed for another of their micro-batch",
     "clef_state_cache_misses_total": "Records whose state, or the end of it, was computed and kept",
     "clef_state_cache_reused_tokens_total": "Tokens not computed since their state was there",
+    "clef_refused_total": "Requests that found no room here, see CLEF_MAX_WAITING_RECORDS",
     "clef_state_cache_evictions_total": "Parts of states that had to go",
 }
 GAUGES = {
@@ -54,6 +55,7 @@ def values(model: ClefModel, scheduler: Scheduler, warmup_s: float) -> Iterator[
     yield Value("clef_state_cache_misses_total", totals.misses)
     yield Value("clef_state_cache_reused_tokens_total", totals.reused_tokens)
     yield Value("clef_state_cache_evictions_total", states.evictions)
+    yield Value("clef_refused_total", scheduler.refused)
     yield Value("clef_state_cache_bytes", states.bytes)
     yield Value("clef_queue_records", scheduler.waiting)
     yield Value("clef_warmup_seconds", warmup_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from clef.settings import ModelSettings
 from preprocess.encoder import PATCHES_PER_TOKEN
 from preprocess.images import PATCH_BYTES
 from preprocess.settings import MIB, Settings
@@ -31,8 +32,19 @@ def fitted(settings: Settings, free: int) -> Settings:
 
     An operator's own lower value stays.
     """
-    room = free - RESERVED_BYTES - settings.max_body_bytes - settings.max_images_bytes
-    bounds = [settings.max_length * PATCHES_PER_TOKEN * PATCH_BYTES, max(1, room // (IN_FLIGHT + 1))]
+    by_tokens = settings.max_length * PATCHES_PER_TOKEN * PATCH_BYTES
+    bounds = [by_tokens, max(1, _room(settings, free) // (IN_FLIGHT + 1))]
     if settings.max_patches_bytes is not None:
         bounds.append(settings.max_patches_bytes)
     return settings.model_copy(update={"max_patches_bytes": min(bounds)})
+
+
+def bounded(settings: ModelSettings, requests: Settings, free: int) -> ModelSettings:
+    """`settings` whose `max_waiting_patches_bytes` leaves room for one request that arrives and one in preparation."""
+    most = min(settings.max_waiting_patches_bytes, max(1, _room(requests, free) * (IN_FLIGHT - 1) // (IN_FLIGHT + 1)))
+    return settings.model_copy(update={"max_waiting_patches_bytes": most})
+
+
+def _room(settings: Settings, free: int) -> int:
+    """Bytes for patches, beside what a request itself may have."""
+    return free - RESERVED_BYTES - settings.max_body_bytes - settings.max_images_bytes

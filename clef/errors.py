@@ -26,7 +26,7 @@ class ComputeFailed(ClefError):
 
 
 class Unavailable(ClefError):
-    """No work is taken: the scheduler is closing or its device is lost (503)."""
+    """No work is taken: too much is there already, the scheduler is closing, or its device is lost (503)."""
 
 
 class DeviceLost(ClefError):

@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from clef.admission import Admission, Load, load_of
 from clef.batch import Record
 from clef.errors import Cancelled, ClefError, ComputeFailed, DeadlinePassed, DeviceLost, InvalidRecord, Unavailable
 from clef.planner import Limits, Waiting, next_batch
@@ -77,6 +78,8 @@ class _Progress:
 
     job: Job
     submitted: float
+    answering: Callable[[], None]
+    """Called right before the one answer."""
     logits: dict[int, Logits] = field(default_factory=dict)
     compute: float = 0.0
     answered: bool = False
@@ -85,6 +88,7 @@ class _Progress:
         if self.answered:
             return
         self.answered = True
+        self.answering()
         try:
             self.job.reply(result)
         except Exception:
@@ -131,6 +135,9 @@ class Scheduler:
         self._model = model
         self._limits = Limits(settings.batch_tokens, settings.batch_records)
         self._max_overtaken = settings.max_overtaken
+        self._admission = Admission(
+            Load(settings.max_waiting_records, settings.max_waiting_tokens, settings.max_waiting_patches_bytes)
+        )
         self._on_device_lost = on_device_lost
         self._waiting: list[_Item] = []  # oldest first
         self._oldest: _Item | None = None
@@ -143,19 +150,20 @@ class Scheduler:
 
     def submit(self, job: Job) -> None:
         """Queue the job; returns at once."""
-        progress = _Progress(job, time.monotonic())
         try:
             if not job.records:
                 raise InvalidRecord("a job needs a record")
             for record in job.records:
                 self._model.check(record)
+            sizes = [Waiting(each.length, each.has_media, self._model.prefix(each)) for each in job.records]
+            load = load_of(job.records)
+            self._admission.enter(load)
         except ClefError as error:
-            progress.answer(error)
+            _Progress(job, time.monotonic(), lambda: None).answer(error)
             return
-        items = [
-            _Item(progress, index, record, Waiting(record.length, record.has_media, self._model.prefix(record)))
-            for index, record in enumerate(job.records)
-        ]
+        progress = _Progress(job, time.monotonic(), lambda: self._admission.leave(load))
+        rows = enumerate(zip(job.records, sizes, strict=True))
+        items = [_Item(progress, index, record, size) for index, (record, size) in rows]
         with self._changed:
             refused = "the device is lost" if self._lost else "shutting down" if self._closing else None
             if refused is None:
@@ -168,6 +176,11 @@ class Scheduler:
     def waiting(self) -> int:
         """Records that wait."""
         return len(self._waiting)
+
+    @property
+    def refused(self) -> int:
+        """Jobs that found no room, since the start."""
+        return self._admission.refused
 
     def cancel(self, token: str) -> None:
         """Give up the job of this token, whether it waits or is still to come; one that runs is finished."""
@@ -198,15 +211,24 @@ class Scheduler:
             if not self._waiting:
                 return None
             now = time.time()
-            late = [item for item in self._waiting if item.is_late(now)]
-            self._waiting = [item for item in self._waiting if not item.is_late(now) and not item.progress.answered]
+            ends = [(item, self._end(item, now)) for item in self._waiting]
+            self._waiting = [item for item, end in ends if end is None and not item.progress.answered]
             items = self._pick()
-        for item in late:
-            item.progress.answer(DeadlinePassed("the deadline passed before the answer was computed"))
+        for item, end in ends:
+            if end is not None:
+                item.progress.answer(end)
         for item in items:
-            if item.progress.job.token in self._given_up or item.progress.is_given_up():
+            if item.progress.is_given_up():
                 item.progress.answer(Cancelled("given up by its caller"))
         return items
+
+    def _end(self, item: _Item, now: float) -> ClefError | None:
+        """Why a waiting record is not to be computed any more."""
+        if item.is_late(now):
+            return DeadlinePassed("the deadline passed before the answer was computed")
+        if item.progress.job.token in self._given_up:
+            return Cancelled("given up by its caller")
+        return None
 
     def _pick(self) -> list[_Item]:
         """Take the next micro-batch out of what waits."""

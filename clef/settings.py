@@ -28,6 +28,13 @@ class ModelSettings(BaseSettings):
     """Padded tokens of one micro-batch at most, see `clef.planner`; a longer record goes alone."""
     batch_records: int = Field(32, gt=0)
     """Records of one micro-batch at most."""
+    max_waiting_records: int = Field(4096, gt=0)
+    """Records of the requests that wait or are computed; a request that would pass it is refused. For this one and the
+    next two: a request is always taken where there is no other."""
+    max_waiting_tokens: int = Field(1 << 21, gt=0)
+    """Tokens of them."""
+    max_waiting_patches_bytes: int = Field(1 << 31, ge=0)
+    """Bytes of their image patches, which are in memory that the steps share. Who serves may have less."""
     state_cache_bytes: int = Field(1 << 30, ge=0)
     """Of computed states that are kept on the device; 0: none. Needs the warm-up, which checks it."""
     state_cache_min_tokens: int = Field(512, gt=0)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.shared_memory import IN_FLIGHT, RESERVED_BYTES, fitted, free_bytes
+from adapter.shared_memory import IN_FLIGHT, RESERVED_BYTES, bounded, fitted, free_bytes
+from clef.settings import ModelSettings
 from preprocess.settings import MIB, Settings
 from tests.golden_cases import RELEASE
 
@@ -43,6 +44,19 @@ def test_an_operators_value_is_lowered_and_never_raised() -> None:
     assert bytes_of(64 * MIB, max_patches_bytes=fits - 1) == fits - 1
     assert bytes_of(64 * MIB, max_patches_bytes=fits + 1) == fits
     assert bytes_of(1 << 40, max_patches_bytes=BY_TOKENS + 1) == BY_TOKENS
+
+
+def test_what_is_taken_at_once_leaves_room_for_what_arrives_and_what_is_prepared() -> None:
+    requests, model = Settings(release=RELEASE), ModelSettings(release=RELEASE)
+    free = 64 * MIB
+    together = bounded(model, requests, free).max_waiting_patches_bytes
+    one = bytes_of(free)
+    assert one is not None and one < together
+    assert RESERVED_BYTES + BODY + together + 2 * one <= free
+    assert bounded(model, requests, 1 << 40) == model
+    assert bounded(model, requests, 0).max_waiting_patches_bytes == 1
+    lower = model.model_copy(update={"max_waiting_patches_bytes": 5})
+    assert bounded(lower, requests, free) == lower
 
 
 def test_nothing_else_changes() -> None:

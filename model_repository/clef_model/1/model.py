@@ -20,11 +20,13 @@ import triton_python_backend_utils as pb_utils
 from adapter.call import Call
 from adapter.metrics import Metrics
 from adapter.scores import reply, tensors
+from adapter.shared_memory import bounded, free_bytes
 from adapter.tensors import deadline, parameters, read, response, send
 from clef.batch import split_records
 from clef.model import ClefModel
 from clef.scheduler import Job, Scheduler, Scores
 from clef.settings import read_settings
+from preprocess.settings import Settings
 
 DEVICE_LOST_EXIT_CODE = 70
 NOTHING = Scores(np.empty(0, dtype=np.float32), queue_ms=0, compute_ms=0, batch_size=0)
@@ -33,7 +35,7 @@ NOTHING = Scores(np.empty(0, dtype=np.float32), queue_ms=0, compute_ms=0, batch_
 class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         on_gpu = args["model_instance_kind"] == "GPU"
-        settings = read_settings()
+        settings = bounded(read_settings(), Settings(), free_bytes())
         model = ClefModel.load(settings, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
         loaded = time.monotonic()
         model.warm_up()

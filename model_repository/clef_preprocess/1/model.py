@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import time
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from adapter.shared_memory import fitted, free_bytes
 from adapter.step import respond
-from adapter.tensors import Parameters, Tensors
+from adapter.tensors import Parameters, Tensors, deadline
+from preprocess.errors import DeadlineExceeded
 from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings
 
@@ -30,5 +32,9 @@ class TritonPythonModel:
         return respond(requests, self._step, "clef_preprocess", clock="PREPROCESS_MS")
 
     def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
+        # Whatever waited too long behind others, in Triton's own memory, costs no more than this.
+        until = deadline(parameters)
+        if until is not None and until <= time.time():
+            raise DeadlineExceeded("the deadline passed before the request was read")
         images = inputs.get("IMAGES")
         return self._preprocessor(inputs["REQUEST"][0], None if images is None else list(images), parameters)
