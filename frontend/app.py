@@ -24,6 +24,7 @@ from frontend.accounting import Accounting
 from frontend.context import RequestContext
 from frontend.decisions import Decisions
 from frontend.envelopes import render_for
+from frontend.head import HeadAsGet
 from frontend.health import Heartbeat
 from frontend.keyring import KeyRing
 from frontend.lingering import LingeringClose
@@ -90,6 +91,7 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
     app.add_api_route("/", _index, response_class=PlainTextResponse, tags=["Service"], summary="Where to look")
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     app.add_middleware(LingeringClose)
+    app.add_middleware(HeadAsGet)
     # The outermost: it sees every answer.
     app.add_middleware(RequestContext, render_for=render_for, finished=accounting.finished)
     return app

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from frontend import workers_ai
+from frontend import head, workers_ai
 from frontend.ollaya_documents import decide_request
 from frontend.openai_types import DecisionRequest
 from preprocess.assets import Asset
@@ -53,6 +53,7 @@ def document(app: FastAPI) -> dict[str, Any]:
             for operation in path.values():
                 if "401" in operation["responses"]:
                     operation["security"] = [{}, {"key": []}]  # a server without keys, or with a public tier, takes {}
+        head.document(schema["paths"])
         app.openapi_schema = schema
     return app.openapi_schema
 

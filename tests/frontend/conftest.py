@@ -12,7 +12,9 @@ from fastapi import FastAPI
 
 from frontend.app import create_app
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
+from tests.frontend.kserve_server import Kserve, serving
 from tests.frontend.places import Place
+from tests.frontend.processes import Frontend, connectable, frontend
 from tests.frontend.running import client_of, until_ready
 
 
@@ -52,3 +54,20 @@ async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(app) as opened:
         await until_ready(opened)
         yield opened
+
+
+@pytest.fixture
+def kserve(ensemble: FakeEnsemble) -> Kserve:
+    return Kserve(ensemble)
+
+
+@pytest.fixture
+async def running(kserve: Kserve, tmp_path: Path) -> AsyncIterator[Frontend]:
+    async with (
+        serving(kserve) as triton,
+        frontend(tmp_path / "log", TRITON_URL=f"127.0.0.1:{triton}") as started,
+        httpx.AsyncClient(base_url=started.url) as client,
+    ):
+        await connectable(client)
+        await until_ready(client)
+        yield started

@@ -16,18 +16,12 @@ import pytest
 from frontend.app import create_app
 from frontend.settings import Settings
 from frontend.triton import TritonClient
-from tests.frontend.fakes import FakeEnsemble
 from tests.frontend.kserve_server import STEPS, Kserve, serving
 from tests.frontend.running import NOUL, client_of, until_ready
 
 SETTINGS = {"health_interval_ms": 500, "health_timeout_ms": 1_500}
 # After its last proof a server is unready by itself.
 STALE_S = 0.5 + 1.5 + 0.5
-
-
-@pytest.fixture
-def kserve(ensemble: FakeEnsemble) -> Kserve:
-    return Kserve(ensemble)
 
 
 @pytest.fixture

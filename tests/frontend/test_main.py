@@ -4,94 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
-from tests.frontend.fakes import FakeEnsemble
 from tests.frontend.kserve_server import Kserve, serving
+from tests.frontend.processes import Frontend, connectable, frontend
 from tests.frontend.running import NOUL, body_of, until_ready
 from tests.invariants import assert_answer
 
-ROOT = Path(__file__).parents[2]
 MIB = 1024 * 1024
-
-
-@dataclass
-class Frontend:
-    process: asyncio.subprocess.Process
-    port: int
-    log: Path
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def stopped(self) -> int:
-        return await asyncio.wait_for(self.process.wait(), 20)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@asynccontextmanager
-async def frontend(log: Path, **environment: str) -> AsyncIterator[Frontend]:
-    port = free_port()
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "frontend",
-            cwd=ROOT,
-            env={**os.environ, "FRONTEND_PORT": str(port), **environment},
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        yield Frontend(process, port, log)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-@pytest.fixture
-def kserve(ensemble: FakeEnsemble) -> Kserve:
-    return Kserve(ensemble)
-
-
-@pytest.fixture
-async def running(kserve: Kserve, tmp_path: Path) -> AsyncIterator[Frontend]:
-    async with (
-        serving(kserve) as triton,
-        frontend(tmp_path / "log", TRITON_URL=f"127.0.0.1:{triton}") as started,
-        httpx.AsyncClient(base_url=started.url) as client,
-    ):
-        await connectable(client)
-        await until_ready(client)
-        yield started
-
-
-async def connectable(client: httpx.AsyncClient) -> None:
-    for _ in range(200):
-        try:
-            await client.get("/health")
-            return
-        except httpx.ConnectError:
-            await asyncio.sleep(0.05)
-    raise AssertionError("the frontend does not listen")
 
 
 async def test_answers_over_sockets(running: Frontend) -> None:

@@ -44,11 +44,6 @@ async def client_to(port: int) -> AsyncIterator[TritonClient]:
 
 
 @pytest.fixture
-def kserve(ensemble: FakeEnsemble) -> Kserve:
-    return Kserve(ensemble)
-
-
-@pytest.fixture
 async def client(kserve: Kserve) -> AsyncIterator[TritonClient]:
     async with serving(kserve) as port, client_to(port) as opened:
         yield opened

@@ -13,9 +13,9 @@ from preprocess.errors import InternalError
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
 from tests.frontend.kserve_server import Kserve, serving
 from tests.frontend.places import SECRET, Place, ask, opened, questions
+from tests.frontend.processes import connectable, frontend
 from tests.frontend.routes import ROUTES
 from tests.frontend.running import NOUL, until_ready
-from tests.frontend.test_main import connectable, frontend
 from tests.golden_cases import CASES
 
 
