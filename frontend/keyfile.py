@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from frontend.tiers import Tier
 
@@ -27,7 +29,8 @@ SHIPPED_TIERS = {
     "standard": Tier(decisions_per_minute=1_200),
 }
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+Name = Annotated[str, Field(pattern=_NAME)]
 
 
 class KeyFileError(ValueError):
@@ -55,18 +58,29 @@ class KeyFile(BaseModel):
     def _consistent(self) -> Self:
         names, hashes = {key.name for key in self.keys}, {key.sha256 for key in self.keys}
         if len(names) < len(self.keys) or len(hashes) < len(self.keys):
-            raise ValueError("two keys have the same name or the same hash")
+            raise PydanticCustomError("keys", "two keys have the same name or the same hash")
         for key in self.keys:
             if key.tier not in self.tiers:
-                raise ValueError(f"the key {key.name} is of a tier that is not in the file")
+                raise PydanticCustomError(
+                    "tier", "the key {name} is of a tier that is not in the file", {"name": key.name}
+                )
         return self
 
     def with_new_key(self, name: str, tier: str) -> tuple["KeyFile", str]:
-        """This file with one key more, and the key itself, which exists nowhere else."""
+        """This file with one key more, and the key itself, which exists nowhere else.
+
+        Raises KeyFileError for a name that is none or is taken, and for a tier that the file does not have.
+        """
+        if not re.fullmatch(_NAME, name):
+            raise KeyFileError("A key's name is 1 to 64 letters, digits and . _ @ -, the first one a letter or digit.")
+        if any(entry.name == name for entry in self.keys):
+            raise KeyFileError(f"There is a key named {name} already.")
+        if tier not in self.tiers:
+            raise KeyFileError(f"There is no tier named {tier}; the file has {', '.join(self.tiers)}.")
         key = KEY_PREFIX + secrets.token_urlsafe(32)
         created = datetime.now(UTC).replace(microsecond=0)
-        entry = {"name": name, "tier": tier, "sha256": hash_of(key), "created": created}
-        return _validated({"tiers": self.tiers, "keys": [*self.keys, entry]}, "The key cannot be added"), key
+        entry = KeyEntry(name=name, tier=tier, sha256=hash_of(key), created=created)
+        return self.model_copy(update={"keys": (*self.keys, entry)}), key
 
     def without_key(self, name: str) -> "KeyFile":
         """This file without the key of that name. Raises KeyFileError where there is none."""
@@ -92,8 +106,10 @@ def read(path: Path) -> KeyFile:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps other commands from changing the file meanwhile. Readers need no lock: the file is replaced whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Keeps other commands from changing the file meanwhile. Readers need no lock: the file is replaced whole.
+
+    Raises FileNotFoundError where the folder does not exist.
+    """
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)

@@ -1,6 +1,8 @@
 """`python -m frontend.keys add|list|revoke`: the keys in the file that `SYSTEMONE_KEYS` names."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +29,7 @@ def add(
     file: File = _DEFAULT_FILE,
 ) -> None:
     """Make a key and show it, once. A running server takes it from its next request on."""
-    with keyfile.locked(file):
+    with _problems_told(file), keyfile.locked(file):
         old = keyfile.read(file) if file.exists() else _new_file(public)
         content, key = old.with_new_key(name, tier)
         keyfile.write(file, content)
@@ -40,14 +42,16 @@ def add(
 @cli.command("list")
 def list_keys(file: File = _DEFAULT_FILE) -> None:
     """Names, tiers and dates of the keys."""
-    for key in keyfile.read(file).keys:
+    with _problems_told(file):
+        content = keyfile.read(file)
+    for key in content.keys:
         typer.echo(f"{key.name}\t{key.tier}\t{key.created.isoformat() if key.created else '-'}")
 
 
 @cli.command()
 def revoke(name: Name, file: File = _DEFAULT_FILE) -> None:
     """Take a key away. A running server refuses it from its next request on."""
-    with keyfile.locked(file):
+    with _problems_told(file), keyfile.locked(file):
         keyfile.write(file, keyfile.read(file).without_key(name))
     typer.echo(f"The key of {name} is revoked.", err=True)
 
@@ -56,12 +60,20 @@ def _new_file(public: bool) -> KeyFile:
     return KeyFile(tiers={name: tier for name, tier in SHIPPED_TIERS.items() if public or name != PUBLIC})
 
 
-def main() -> None:
+@contextlib.contextmanager
+def _problems_told(file: Path) -> Iterator[None]:
+    """Ends the command with a sentence and the exit status 1 where its file is not what it needs."""
     try:
-        cli()
-    except (OSError, KeyFileError) as error:
+        yield
+    except KeyFileError as error:
         sys.exit(str(error))
+    except OSError as error:
+        if not file.parent.is_dir():
+            sys.exit(f"There is no folder {file.parent} for the key file.")
+        if isinstance(error, FileNotFoundError):
+            sys.exit(f"There is no key file {file}. 'add' makes it; --file or SYSTEMONE_KEYS says where it is.")
+        sys.exit(f"The key file {file} cannot be used: {(error.strerror or 'unknown error').lower()}.")
 
 
 if __name__ == "__main__":
-    main()
+    cli()
