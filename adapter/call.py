@@ -17,11 +17,13 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from adapter.tensors import Tensors, response
-from preprocess.errors import InternalError, ServiceError
+from preprocess.errors import InternalError, Overloaded, ServiceError
 
 # What the frontend asks when nobody else does; its good answers would be most of an idle server's log.
 HEARTBEAT = "heartbeat"
 STDERR = 2
+# What Triton says where a tensor finds no room in the memory that the steps share.
+NO_ROOM = "Failed to increase the shared memory pool"
 # Whoever asks Triton directly chooses the id, of any length.
 MAX_ID_CHARS = 128
 
@@ -51,6 +53,8 @@ class Call:
         Anything unforeseen becomes a bare internal error for the client; the line says where it happened, and not
         what it says, since an exception's text may quote the request.
         """
+        if NO_ROOM in str(error):
+            error = Overloaded("The memory that the steps share has no room at the moment.")
         if isinstance(error, ServiceError):
             self._log("warning" if error.status >= 500 else "info", "request", **_outcome(error))
         else:

@@ -26,7 +26,7 @@ def respond(
 def _respond(request: pb_utils.InferenceRequest, step: Step, call: Call, clock: str) -> pb_utils.InferenceResponse:
     try:
         outputs = dict(step(read(request), parameters(request)))
+        outputs[clock] = call.elapsed_ms()
+        return call.answered(outputs)
     except Exception as error:  # the process's boundary: a request's failure is its own, whatever it was
         return call.failed(error)
-    outputs[clock] = call.elapsed_ms()
-    return call.answered(outputs)

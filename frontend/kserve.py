@@ -36,6 +36,8 @@ _MODEL_INPUTS: tuple[tuple[str, str, list[int]], ...] = (
     ("PATCHES", "UINT8", [768]),
     ("IMAGE_GRID", "INT32", [3]),
 )
+# Triton's own words where a tensor finds no room in the memory that its steps share.
+_NO_ROOM = "Failed to increase the shared memory pool"
 _LENGTH = struct.Struct("<I")
 _FLOAT = struct.Struct("<f")
 _INT = struct.Struct("<i")
@@ -119,6 +121,8 @@ def service_error(code: str, text: str) -> ServiceError:
     """
     if '{"status"' in text:
         return ServiceError.from_json(text)
+    if _NO_ROOM in text:
+        return Overloaded("The memory that the model's steps share has no room at the moment.")
     if code in ("UNAVAILABLE", "CANCELLED"):  # gone, starting, full, or stopping with our call in it
         return Overloaded("the model server is not available at the moment")
     if code == "DEADLINE_EXCEEDED":

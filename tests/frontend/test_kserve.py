@@ -144,6 +144,7 @@ def test_an_error_of_a_step_arrives_whatever_its_grpc_code(error: ServiceError) 
         ("UNAVAILABLE", "failed to connect to all addresses; {grpc_status:14}", Overloaded),
         ("UNAVAILABLE", "Exceeds maximum queue size", Overloaded),
         ("CANCELLED", "", Overloaded),
+        ("INTERNAL", "Failed to increase the shared memory pool size for key 'canary'", Overloaded),
         ("DEADLINE_EXCEEDED", "Deadline Exceeded", DeadlineExceeded),
         ("INTERNAL", "Failed to process the request(s): KeyError: 'canary'", InternalError),
         ("INVALID_ARGUMENT", "unexpected shape for input 'canary'", InternalError),
