@@ -86,11 +86,17 @@ class KeyRing:
 
 
 def _bearer(authorization: str | None) -> str | None:
-    """The key of a header; None where it holds none. Raises AuthenticationFailed for another scheme."""
-    scheme, _, credentials = (authorization or "").strip().partition(" ")
-    if scheme and scheme.lower() != "bearer":
-        raise AuthenticationFailed(_HOW)
-    return credentials.strip() or None
+    """The key of a header; None without one. Raises AuthenticationFailed for another scheme, or none after it.
+
+    Whoever sends the header means to be known: a key that got lost on the way must not be taken for nobody's.
+    """
+    scheme, _, key = (authorization or "").strip().partition(" ")
+    if not scheme:
+        return None
+    key = key.strip()
+    if scheme.lower() != "bearer" or not key:
+        raise AuthenticationFailed(f"The Authorization header holds no key. {_HOW}")
+    return key
 
 
 @functools.lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ import pytest
 from frontend import keyfile
 from frontend.app import create_app
 from frontend.tiers import Tier
+from tests.frontend.dialects import DIALECTS, by_dialect
 from tests.frontend.fakes import FakeTriton
 from tests.frontend.places import Place, ask
 from tests.frontend.routes import ROUTES
@@ -34,6 +35,25 @@ async def test_a_missing_and_a_wrong_key_are_401(place: Place, triton: FakeTrito
             assert refused.headers["www-authenticate"] == "Bearer"
             assert_documented(app, refused)
         assert len(triton.real_calls) == 1
+
+
+@by_dialect
+@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Basic eDp5", "Token x"])
+async def test_a_header_without_a_key_is_401_though_callers_without_one_are_taken(
+    place: Place, triton: FakeTriton, name: str, header: str
+) -> None:
+    place.add("alice")
+    dialect = DIALECTS[name]
+    app = create_app(place.settings(), triton)
+    async with client_of(app) as client:
+        await until_ready(client)
+        assert (await client.post(dialect.path, json=dialect.body)).status_code == 200
+        refused = await client.post(dialect.path, json=dialect.body, headers={"authorization": header})
+    assert refused.status_code == 401
+    assert refused.headers["www-authenticate"] == "Bearer"
+    assert "holds no key" in refused.text
+    dialect.told(refused.json())
+    assert_documented(app, refused, dialect.route)
 
 
 async def test_a_callers_key_is_looked_at_before_its_body(place: Place, client: httpx.AsyncClient) -> None:

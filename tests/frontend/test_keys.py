@@ -78,7 +78,10 @@ def test_the_scheme_is_read_as_http_says(path: Path, form: str) -> None:
 @pytest.mark.parametrize("public", [True, False])
 @pytest.mark.parametrize(
     "header",
-    ["Bearer clef_wrong", "Bearer {}x", "Bearer x{}", "Basic {}", "{}", "Token {}", "Bearer \udcff", "Bearer é"],
+    [
+        *("Bearer clef_wrong", "Bearer {}x", "Bearer x{}", "Bearer \udcff", "Bearer é"),
+        *("Bearer", "Bearer ", "bearer", "Basic {}", "Basic", "{}", "Token {}"),
+    ],
 )
 def test_a_wrong_key_is_refused_even_where_none_is_needed(path: Path, header: str, public: bool) -> None:
     key = written(path, KeyFile(tiers={"gold": GOLD} | ({"public": Tier()} if public else {})))
@@ -90,7 +93,7 @@ def test_a_wrong_key_is_refused_even_where_none_is_needed(path: Path, header: st
     assert key not in refused.value.detail["message"]
 
 
-@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer "])
+@pytest.mark.parametrize("header", [None, "", " "])
 def test_without_a_key_a_caller_is_of_the_public_tier_or_refused(path: Path, header: str | None) -> None:
     public = Tier(questions=16, images=1, tokens=8192, decisions_per_minute=30)
     written(path, KeyFile(tiers={"gold": GOLD, "public": public}))
