@@ -73,6 +73,46 @@ def download_command(
     download(name, folder.expanduser(), lambda line: print(line, file=sys.stderr))
 
 
+@app.command(name="verify")
+def verify_command(
+    release: Annotated[Path, typer.Option(help="The release's directory, with its joint_schema_model.py.")],
+    run_release_code: Annotated[
+        bool, typer.Option("--run-release-code", help="Yes, execute the release's joint_schema_model.py here.")
+    ] = False,
+    requests: Annotated[
+        Path | None, typer.Option(help="SystemOne requests, one a line, in place of the built-in ones.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="A torch device: cpu, cuda:0.")] = "cpu",
+    dtype: Annotated[
+        str, typer.Option(help="float32: agreement to 1e-4 in logits; bfloat16: to 0.05 in probabilities.")
+    ] = "float32",
+) -> None:
+    """Run a release's own code beside ours on a set of requests, and show the largest difference.
+
+    It EXECUTES joint_schema_model.py, a file of the release, with this user's rights: do it with a release that you
+    trust, and say so with --run-release-code.
+    """
+    if not run_release_code:
+        raise typer.BadParameter(
+            f"this executes {release / 'joint_schema_model.py'}, code that came with the release, with your rights. "
+            "Where you trust it, give --run-release-code.",
+            param_hint="--run-release-code",
+        )
+    if dtype not in ("float32", "bfloat16"):
+        raise typer.BadParameter(f"float32 or bfloat16, not {dtype}", param_hint="--dtype")
+    # Imported here: they load torch and transformers, which the launcher's other commands never need.
+    from clef.errors import ClefError
+    from launch.verify import read_bodies, verify
+    from launch.verify_requests import bodies
+    from preprocess.errors import ServiceError
+
+    release = release.expanduser()
+    try:
+        verify(release, bodies() if requests is None else read_bodies(requests), device, dtype, print)
+    except (ClefError, ServiceError) as error:
+        raise LaunchError(f"{release} cannot be compared: {error}.") from None
+
+
 def main() -> None:
     """Runs a command. What may go wrong is said in a sentence; the exit status is then 1, or 2 for wrong usage."""
     try:

@@ -5,16 +5,14 @@ The file is loaded by its path, since the package around it asks for more than t
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import tokenizers
 
-SHA256 = "0e304cf7c6500e8bb59bef7e2afd2c6373f82596dfb3b57d1aa93c175e2dc3a3"
+from launch.release_code import MODULE, SHA256, load_module, sha256
 
 
 @cache
@@ -23,16 +21,10 @@ def publisher() -> ModuleType:
     spec = importlib.util.find_spec("clef_finetune")
     if spec is None or not spec.submodule_search_locations:
         raise ImportError("clef-finetune is not installed: see requirements/test-no-deps.txt")
-    path = Path(spec.submodule_search_locations[0]) / "_vendor" / "joint_schema_model.py"
-    if hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
+    path = Path(spec.submodule_search_locations[0]) / "_vendor" / MODULE
+    if sha256(path) != SHA256:
         raise ImportError(f"{path} is not the module of the releases")
-    name = "publisher_joint_schema_model"
-    file_spec = importlib.util.spec_from_file_location(name, path)
-    assert file_spec is not None and file_spec.loader is not None
-    module = importlib.util.module_from_spec(file_spec)
-    sys.modules[name] = module  # its dataclasses look their module up
-    file_spec.loader.exec_module(module)
-    return module
+    return load_module(path)
 
 
 class PlainTokenizer:

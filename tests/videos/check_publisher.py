@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,6 +17,7 @@ from clef.batch import Record, split_records
 from clef.media import Media, MediaTokens, pixel_values
 from clef.model import ClefModel
 from clef.settings import ModelSettings
+from launch.release_code import load_module
 from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings
 from tests.golden_cases import RELEASE
@@ -53,12 +52,7 @@ CASES = {
 @pytest.fixture(scope="module")
 def publisher() -> ModuleType:
     (path,) = Path(".venv").glob("lib/python*/site-packages/clef_finetune/_vendor/joint_schema_model.py")
-    spec = importlib.util.spec_from_file_location("publisher_joint_schema_model", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(path)
 
 
 @pytest.fixture(scope="module")
