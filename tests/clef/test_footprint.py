@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from clef.footprint import CHUNK, SHORTEST, Footprint
+from launch.published import PUBLISHED
 
-
-def config(attention: int, key_values: int, value_heads: int) -> SimpleNamespace:
-    """The trunk of a published release, by what differs between the two."""
-    return SimpleNamespace(
-        layer_types=["linear_attention", "linear_attention", "linear_attention", "full_attention"] * attention,
-        num_key_value_heads=key_values,
-        head_dim=256,
-        linear_num_key_heads=16,
-        linear_num_value_heads=value_heads,
-        linear_key_head_dim=128,
-        linear_value_head_dim=128,
-        linear_conv_kernel_dim=4,
-    )
-
-
-NINE = Footprint.of(config(attention=8, key_values=4, value_heads=32), width=1024, trunk_bytes=2)
-TWENTY_SEVEN = Footprint.of(config(attention=16, key_values=4, value_heads=48), width=1024, trunk_bytes=2)
+NINE, TWENTY_SEVEN = PUBLISHED["clef-flash"].footprint, PUBLISHED["clef"].footprint
 
 
 @pytest.mark.parametrize(
