@@ -42,6 +42,18 @@ def mixed_lengths(figure: Figure, data: dict[str, Any]) -> None:
     axes.legend()
 
 
+def state_cache(figure: Figure, data: dict[str, Any]) -> None:
+    """Times of a question set, and bytes that are kept, by the state's length."""
+    times, kept = figure.subplots(1, 2)
+    tokens = [row["tokens"] for row in data["by_length"]]
+    for way, label in (("whole", "not kept"), ("new", "computed to be kept"), ("seen", "seen")):
+        times.plot(tokens, [row["ms"][way] for row in data["by_length"]], "o-", label=label)
+    times.set(xlabel="tokens of the state", ylabel="CPU ms", ylim=(0, None))
+    times.legend(fontsize="small")
+    kept.plot(tokens, [row["bytes"] / 1e6 for row in data["by_length"]], "o-")
+    kept.set(xlabel="tokens of the state", ylabel="kept, MB", ylim=(0, None))
+
+
 def memory(figure: Figure, data: dict[str, Any]) -> None:
     """Resident memory by process over the requests."""
     axes = figure.subplots()

@@ -26,6 +26,7 @@ PLOTS: Mapping[str, Callable[[Figure, Any], None]] = {
     "cost": plots.cost,
     "mixed_lengths": plots.mixed_lengths,
     "memory": plots.memory,
+    "state_cache": plots.state_cache,
     "encoder": plots.encoder,
     "overhead": plots.overhead,
     "throughput": plots.throughput,

@@ -38,23 +38,6 @@ class Section(Protocol):
         """The measurement as Markdown."""
 
 
-class StateCache:
-    """`perf.state_cache`, which measures the model alone and reports as it measures."""
-
-    TITLE = "State cache"
-
-    def measure(self, quick: bool) -> Any:
-        from perf.stack import BENCH_RELEASE, make_release
-
-        make_release(BENCH_RELEASE)
-        return importlib.import_module("perf.state_cache").measure(BENCH_RELEASE)
-
-    def report(self, data: Any) -> str:
-        return str(data)
-
-
 def section(name: str) -> Section:
-    if name == "state_cache":
-        return StateCache()
     module: Any = importlib.import_module(f"perf.{name}")
     return module  # type: ignore[no-any-return]
