@@ -48,7 +48,7 @@ class Translation:
 def to_systemone(body: dict[str, Any], names: Sequence[str]) -> Translation:
     """The request for a server that answers to `names`. Raises InvalidRequest for images outside the state."""
     if body.get("images") is not None:
-        message = "Images are items of the state array here: {'type': 'image_url', 'image_url': {'url': data URL}}."
+        message = 'Images are items of the state array here: {"type": "image_url", "image_url": {"url": data URL}}.'
         raise InvalidRequest(message)
     request = dict(body)
     if isinstance(body.get("model"), str):

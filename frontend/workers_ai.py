@@ -21,6 +21,7 @@ from frontend.triton import Triton
 from preprocess.errors import ServiceError, ValidationFailed
 
 VENDOR = "@cf/cloudflare/"
+IMAGE_FORMS = 'Image should be a data URL, base64, or an object {"content_type": media type, "base64": base64}'
 
 # By the status of an error: the status and the code that the hosted service answers with.
 _CODES: dict[int, tuple[int, int]] = {
@@ -87,6 +88,14 @@ def to_systemone(body: dict[str, Any], model: str, name: str) -> bytes:
 
 def _image(image: Any) -> Any:
     return image["base64"] if isinstance(image, dict) and "base64" in image else image
+
+
+def in_own_words(error: ValidationFailed) -> ValidationFailed:
+    """The ensemble's issues, where they name the forms of this API."""
+    issues = [issue for issue in error.detail if isinstance(issue, dict)]
+    return ValidationFailed(
+        issue | {"msg": IMAGE_FORMS} if issue["type"] == "image_type" else issue for issue in issues
+    )
 
 
 def from_systemone(response: bytes) -> bytes:
@@ -178,7 +187,10 @@ def router(decisions: Decisions, triton: Triton) -> APIRouter:
             name = served_name(model, served(triton).names)
             body = await decisions.read(request)
             asked = await translated(body, lambda value: to_systemone(value, model, name))
-            decision = await decisions.decide(asked, request)
+            try:
+                decision = await decisions.decide(asked, request)
+            except ValidationFailed as error:
+                raise in_own_words(error) from None
         headers = answer_headers(request, decision) | _ids(request.state.request_id)
         return Response(from_systemone(decision.response), headers=headers, media_type="application/json")
 

@@ -95,7 +95,11 @@ async def test_the_documents_examples_are_answered(client: httpx.AsyncClient, ex
 @pytest.mark.parametrize(
     ("fields", "status", "message"),
     [
-        ({"images": [FIRST]}, 400, "Images are items of the state array"),
+        (
+            {"images": [FIRST]},
+            400,
+            'Images are items of the state array here: {"type": "image_url", "image_url": {"url": data URL}}.',
+        ),
         ({"model": "canary/7261"}, 400, "Unknown model"),
         ({"model": 5}, 400, "model: "),
         ({"questions": {}}, 400, "questions: "),

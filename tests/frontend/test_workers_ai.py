@@ -91,6 +91,9 @@ async def test_an_image_with_its_content_type_is_seen(client: httpx.AsyncClient,
     assert with_pair.json()["result"]["usage"]["input_tokens"] > 290
 
 
+FORMS = 'images.0: Image should be a data URL, base64, or an object {"content_type": media type, "base64": base64}'
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "code", "beginning"),
     [
@@ -102,7 +105,9 @@ async def test_an_image_with_its_content_type_is_seen(client: httpx.AsyncClient,
         ({"questions": {"q": {"type": "score", "criteria": []}}}, 422, 5012, "questions.q.score.criteria: "),
         ({"model": "clef"}, 422, 5012, "model: "),
         ({"images": ["AAAA"]}, 422, 5012, "images.0: "),
-        ({"images": [{"content_type": "image/png", "base64": 5}]}, 422, 5012, "images.0: "),
+        ({"images": [{"content_type": "image/png", "base64": 5}]}, 422, 5012, FORMS),
+        ({"images": [{"content_type": "image/png"}]}, 422, 5012, FORMS),
+        ({"images": [5], "state": "x" * 70_000}, 422, 5012, FORMS),
         ({"images": [base64.b64encode(b"x").decode()] * 5}, 413, 5021, "The request has 5 images"),
         ({"state": "canary7261 " * 20_000}, 413, 5021, ""),
     ],
