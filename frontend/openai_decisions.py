@@ -71,8 +71,9 @@ def router(decisions: Decisions) -> APIRouter:
     @routes.post(
         "/v1/decisions",
         summary="Decide, as OpenAI's Decisions API does",
-        description="A body with `input` and an array of questions is OpenAI's; any other is SystemOne's, and so are "
-        "its answer and its errors. Before the body is read an error has both shapes.",
+        description="A body with `input` and an array of questions, or with `input` and neither questions nor `state`, "
+        "is OpenAI's; any other is SystemOne's, and so are its answer and its errors. Before the body is read an error "
+        "has both shapes.",
         response_model=DecisionAnswer | SystemOneAnswer,
         responses=_ERRORS,
         openapi_extra={

@@ -59,8 +59,9 @@ class Translation:
 
 
 def speaks(body: dict[str, Any]) -> bool:
-    """Whether this is a body of OpenAI's: it has `input` and an array of questions."""
-    return "input" in body and isinstance(body.get("questions"), list)
+    """Whether this is a body of OpenAI's: it has `input`, and an array of questions or neither questions nor `state`."""
+    questions = body.get("questions")
+    return "input" in body and (isinstance(questions, list) or ("state" not in body and not questions))
 
 
 def to_systemone(body: dict[str, Any]) -> Translation:

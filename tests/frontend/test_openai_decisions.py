@@ -133,6 +133,8 @@ async def test_options_keep_their_order(client: httpx.AsyncClient) -> None:
         ({"model": "canary7261"}, 400, "model", "model_not_found"),
         ({"model": 5}, 422, "model", None),
         ({"questions": []}, 422, "questions", None),
+        ({"questions": {}}, 422, "questions", None),
+        ({"questions": None}, 422, "questions", None),
         ({"questions": [{"type": "choice", "choices": [{"value": 1}]}]}, 422, "questions[0].choices[0].value", None),
         ({"questions": [{"type": "predicate"}] * 65}, 422, "questions", None),
         (
@@ -181,7 +183,14 @@ async def test_before_the_shape_is_known_both_are_answered(
 
 
 async def test_systemones_errors_are_its_own(client: httpx.AsyncClient, app: FastAPI) -> None:
-    for body in ({"state": 1, "questions": {}}, {"input": 1}, {**NOUL, "model": "canary7261"}):
+    bodies = (
+        {"state": 1, "questions": {}},
+        {"state": 1, "input": 1, "questions": {}},
+        {"state": 1, "input": 1},
+        {"input": 1, "questions": {"q": {"type": "noul"}}},
+        {**NOUL, "model": "canary7261"},
+    )
+    for body in bodies:
         response = await client.post(PATH, json=body)
         assert set(response.json()) == {"detail"}
         assert response.content == (await client.post("/v1/systemone", json=body)).content
