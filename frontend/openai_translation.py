@@ -59,7 +59,7 @@ class Translation:
 
 
 def speaks(body: dict[str, Any]) -> bool:
-    """Whether this is a body of OpenAI's: it has `input`, and an array of questions or neither questions nor `state`."""
+    """Whether this is a body of OpenAI's: it has `input`, and an array of questions or neither them nor `state`."""
     questions = body.get("questions")
     return "input" in body and (isinstance(questions, list) or ("state" not in body and not questions))
 
