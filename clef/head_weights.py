@@ -5,7 +5,7 @@ Source: the layout of Cloudflare/clef-flash@17f0b0ad and Cloudflare/clef@2f3de3d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -63,17 +63,27 @@ def load_head_weights(path: Path, config: HeadConfig, device: torch.device) -> d
         weights = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ReleaseError(f"{path.name} cannot be read ({error}): download it again") from error
-    wanted = head_shapes(config)
-    problems = [f"missing {name}" for name in wanted if name not in weights]
-    problems += [f"unexpected {name}" for name in weights if name not in wanted]
-    problems += [
-        f"{name} is {list(weights[name].shape)}, not {list(shape)}"
-        for name, shape in wanted.items()
-        if name in weights and tuple(weights[name].shape) != shape
-    ]
-    if problems:
-        raise ReleaseError(f"{path.name} does not fit joint_head_config.json: {'; '.join(problems)}")
+    check_head_shapes({name: tuple(weight.shape) for name, weight in weights.items()}, config, path.name)
     return {name: weight.to(device, torch.float32) for name, weight in weights.items()}
+
+
+def check_head_shapes(found: Mapping[str, Shape], config: HeadConfig, file: str) -> None:
+    """Raises ReleaseError naming what the file lacks, has too much or in another shape."""
+    problems = misfits(found, head_shapes(config))
+    if problems:
+        raise ReleaseError(f"{file} does not fit joint_head_config.json: {'; '.join(problems)}")
+
+
+def misfits(found: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> list[str]:
+    """What is wrong with the weights of a file, in words."""
+    problems = [f"missing {name}" for name in wanted if name not in found]
+    problems += [f"unexpected {name}" for name in found if name not in wanted]
+    problems += [
+        f"{name} is {list(found[name])}, not {list(shape)}"
+        for name, shape in wanted.items()
+        if name in found and found[name] != shape
+    ]
+    return problems
 
 
 def _norm(name: str, width: int) -> Iterator[tuple[str, Shape]]:

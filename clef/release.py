@@ -61,6 +61,12 @@ def open_release(path: Path) -> Release:
     return Release(path, head)
 
 
+def weight_files(path: Path) -> list[Path]:
+    """The files that hold the trunk's weights. Raises ReleaseError."""
+    index = path / WEIGHT_INDEX
+    return sorted({path / place for place in _shards(index).values()}) if index.exists() else [path / WEIGHTS]
+
+
 def shorten(names: Iterable[str]) -> str:
     """Some names, and how many more there are."""
     ordered = sorted(names)
@@ -88,14 +94,20 @@ def _check_shards(path: Path) -> None:
     if not index.exists():
         _weight_names(path / WEIGHTS)
         return
-    places = _read_json(index).get("weight_map")
-    if not isinstance(places, dict) or not places:
-        raise ReleaseError(f"{WEIGHT_INDEX} has no weight_map")
+    places = _shards(index)
     for shard in sorted(set(places.values())):
         held = _weight_names(path / shard)
         listed = {name for name, place in places.items() if place == shard}
         if held != listed:
             raise ReleaseError(f"{shard} and {WEIGHT_INDEX} disagree about {shorten(held ^ listed)}")
+
+
+def _shards(index: Path) -> dict[str, str]:
+    """The file of each weight."""
+    places = _read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise ReleaseError(f"{WEIGHT_INDEX} has no weight_map")
+    return places
 
 
 def _weight_names(file: Path) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from clef.errors import ReleaseError
+from clef.inspection import Inspected, inspect
 from clef.model import ClefModel
+from clef.release import open_release
 from clef.settings import ModelSettings
 from tests.golden_cases import RELEASE
 
@@ -35,10 +37,16 @@ def load(release: Path) -> ClefModel:
     return ClefModel.load(ModelSettings(release=release), "cpu")
 
 
-def refused(release: Path, *words: str) -> None:
-    with pytest.raises(ReleaseError) as error:
-        load(release)
-    assert all(word in str(error.value) for word in words), str(error.value)
+def look(release: Path) -> Inspected:
+    return inspect(open_release(release))
+
+
+def refused(release: Path, *words: str, ways: Sequence[Callable[[Path], object]] = (load, look)) -> None:
+    """Loading it is refused, and so is looking at it without loading."""
+    for way in ways:
+        with pytest.raises(ReleaseError) as error:
+            way(release)
+        assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def rewrite(file: Path, change: Callable[[Weights], Any]) -> None:
@@ -102,12 +110,27 @@ def test_the_lm_head_is_needed_too(release: Path) -> None:
 def test_multi_token_prediction_weights_are_no_fault(release: Path) -> None:
     rewrite(release / TRUNK, lambda weights: weights.update({"mtp.fc.weight": torch.zeros(2, 2)}))
     load(release)
+    assert look(release) == look(RELEASE)
 
 
 def test_shards_load_like_one_file(release: Path) -> None:
     shard(release)
     trunk = load(release)._trunk
     assert torch.equal(trunk.vocabulary, load_file(RELEASE / TRUNK)["lm_head.weight"].float())
+    assert look(release) == look(RELEASE)
+
+
+def test_what_is_counted_without_loading_is_what_is_loaded() -> None:
+    trunk = load(RELEASE)._trunk
+    found = look(RELEASE)
+    assert found.trunk == sum(weight.numel() for weight in trunk.model.parameters()) + trunk.vocabulary.numel()
+    assert found.head == sum(weight.numel() for weight in load_file(RELEASE / HEAD).values())
+    assert found.bytes(2) == 2 * found.trunk + 4 * found.head
+
+
+def test_a_configuration_that_transformers_cannot_take_is_seen_without_loading(release: Path) -> None:
+    edit(release / "config.json", vision_config=5)
+    refused(release, "config.json makes no sense", ways=[look])
 
 
 def test_a_shard_is_missing(release: Path) -> None:
@@ -163,7 +186,7 @@ def test_another_architecture(release: Path, architectures: Any) -> None:
 )
 def test_a_configuration_that_makes_no_sense(release: Path, values: dict[str, Any], words: str) -> None:
     edit(release / "config.json", **values)
-    refused(release, words)
+    refused(release, words, ways=[load])
 
 
 def test_the_head_was_made_for_another_trunk(release: Path) -> None:
@@ -196,9 +219,10 @@ def test_dropout_may_be_named(release: Path) -> None:
 
 def test_many_names_are_counted_not_listed(release: Path) -> None:
     rewrite(release / TRUNK, lambda weights: [weights.pop(name) for name in list(weights) if "layers.3." in name])
-    with pytest.raises(ReleaseError, match="and 3 more") as error:
-        load(release)
-    assert len(str(error.value)) < 1000
+    for way in (load, look):
+        with pytest.raises(ReleaseError, match="and 3 more") as error:
+            way(release)
+        assert len(str(error.value)) < 1000
 
 
 def test_no_directory(tmp_path: Path) -> None:
