@@ -18,6 +18,7 @@ from clef.errors import DeviceLost, ReleaseError
 from clef.head import JointHead
 from clef.kernels import missing_kernels, refusal
 from clef.prefix import Prefix
+from clef.reading import check_reading
 from clef.release import open_release
 from clef.settings import ModelSettings
 from clef.states import States, rest
@@ -51,6 +52,7 @@ class ClefModel:
         if reason is not None:
             raise ReleaseError(reason)
         release = open_release(settings.release)
+        check_reading(release.path)
         trunk = Trunk.load(release.path, place, _dtype(settings, place))
         return cls(trunk, JointHead.load(release, place), place, settings)
 

@@ -14,6 +14,7 @@ from preprocess.image_references import VIDEOS, decode_reference
 from preprocess.images import Bytes, ImageRules, Images, Ints
 from preprocess.plan import Plan
 from preprocess.release import Release
+from preprocess.release_tokens import check_tokens
 from preprocess.schema import MAX_LEVELS, Request, parse_request
 from preprocess.settings import ImageMode, Overflow, Semantics, Settings, SpecialTokens
 from preprocess.tokenizer import Tokenizer, Vocabulary
@@ -34,6 +35,7 @@ class Preprocessor:
         self.settings = settings
         release = Release.read(settings.release)
         vocabulary = Vocabulary.load(settings.release)
+        check_tokens(vocabulary, settings.release)
         self._encoders: dict[SpecialTokens, Encoder] = {
             mode: Encoder(Tokenizer(vocabulary, mode), settings.schema_cache_entries)
             for mode in get_args(SpecialTokens)

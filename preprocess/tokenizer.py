@@ -47,6 +47,8 @@ class Vocabulary:
         self.structural.add_tokens([_added_token(token) for token in added])
         for token in added:
             self._check(token["content"], token["id"])
+        # Counted rather than listed: the vocabulary of a real release would take 30 MB as a dictionary.
+        self.last_id = max([self.literal.get_vocab_size() - 1, *(token["id"] for token in added)])
 
     @classmethod
     def load(cls, release: Path) -> Vocabulary:
