@@ -12,6 +12,7 @@ from types import FrameType
 import uvicorn
 
 from frontend.app import create_app
+from frontend.connection import connection
 from frontend.logs import configure
 from frontend.settings import Settings, SettingsError, read_settings
 from frontend.triton import TritonClient
@@ -27,7 +28,7 @@ def server(settings: Settings) -> uvicorn.Server:
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http="httptools",
+        http=connection(settings.body_timeout_ms / 1000),
         ws="none",
         lifespan="on",
         access_log=False,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import zstandard
 from starlette.requests import Request
 
-from frontend.errors import BodyTimeout, UnsupportedEncoding
+from frontend.errors import RequestTimeout, UnsupportedEncoding
 from preprocess.errors import InvalidRequest, RequestTooLarge
 
 # Bodies up to here unpack faster than a thread is found for them.
@@ -25,7 +25,7 @@ _ZSTD_SLICE = 256
 async def read_body(request: Request, limit: int, timeout_s: float) -> bytes:
     """The body's bytes with its Content-Encoding undone, at most `limit` of them.
 
-    Raises RequestTooLarge, InvalidRequest (does not unpack), UnsupportedEncoding, BodyTimeout, and Starlette's
+    Raises RequestTooLarge, InvalidRequest (does not unpack), UnsupportedEncoding, RequestTimeout, and Starlette's
     ClientDisconnect where the client went away.
     """
     decompress = _decompressor(request)
@@ -36,7 +36,7 @@ async def read_body(request: Request, limit: int, timeout_s: float) -> bytes:
         async with asyncio.timeout(timeout_s):
             body = await _receive(request, limit)
     except TimeoutError:
-        raise BodyTimeout(f"The body did not arrive within {timeout_s:g} s.") from None
+        raise RequestTimeout(f"The body did not arrive within {timeout_s:g} s.") from None
     if decompress is None:
         return body
     if len(body) <= _INLINE_BYTES:

@@ -17,7 +17,7 @@ _errors = logging.getLogger("frontend.errors")
 
 CLIENT_GONE = 499  # nginx's word for a client that left before its answer
 
-_ID_HEADERS = (b"x-request-id", b"x-typesafe-request-id")
+ID_HEADERS = (b"x-request-id", b"x-typesafe-request-id")
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 
@@ -50,7 +50,7 @@ class RequestContext:
             "render": self._render_for(scope["path"]),
             "caller": None,
         }
-        id_headers = [(name, request_id.encode()) for name in _ID_HEADERS]
+        id_headers = [(name, request_id.encode()) for name in ID_HEADERS]
 
         async def send_with_ids(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -76,8 +76,8 @@ class RequestContext:
 
 
 def _request_id(scope: Scope) -> str:
-    sent: dict[bytes, bytes] = {name: value for name, value in scope["headers"] if name in _ID_HEADERS}
-    for name in _ID_HEADERS:
+    sent: dict[bytes, bytes] = {name: value for name, value in scope["headers"] if name in ID_HEADERS}
+    for name in ID_HEADERS:
         if name in sent and _SANE_ID.fullmatch(sent[name]):
             return sent[name].decode("ascii")
     return uuid.uuid4().hex

@@ -50,8 +50,8 @@ class MethodNotAllowed(ServiceError):
     error_type = "invalid_request_error"
 
 
-class BodyTimeout(ServiceError):
-    """408: the body did not arrive in time."""
+class RequestTimeout(ServiceError):
+    """408: the head or the body did not arrive in time."""
 
     status = 408
     error_type = "timeout_error"

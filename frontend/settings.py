@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     request_timeout_ms: Milliseconds = 30_000
     """From a request's whole body to its answer; past it the answer is a 504."""
     body_timeout_ms: Milliseconds = 30_000
-    """For a request's body to arrive; past it the answer is a 408."""
+    """For a request's head to arrive, and for its body; past it the answer is a 408."""
     max_in_flight: Annotated[int, Field(ge=1)] = 512
     """Decisions that are read or computed at once; one more is answered 503."""
     batch_max_items: Annotated[int, Field(ge=1, le=1_000)] = 32
