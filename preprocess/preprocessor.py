@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, get_args
 
 import numpy as np
@@ -55,10 +56,16 @@ class Preprocessor:
 
         Raises a ServiceError for everything that is wrong with the request.
         """
+        with ExitStack() as decoders:
+            return self._tensors(body, images, parameters, decoders)
+
+    def _tensors(
+        self, body: bytes, images: Sequence[bytes] | None, parameters: Mapping[str, Any], decoders: ExitStack
+    ) -> dict[str, Tensor]:
         settings = self.settings.overridden(parameters)
         request = parse_request(body, settings)
         pictures = Images(_files(request, images, settings), self._image_rules, settings)
-        videos = self._videos(request, pictures, settings)
+        videos = self._videos(request, pictures, settings, decoders)
         encoded = self._encoders[settings.special_tokens].encode(
             request,
             pictures.header_grids,
@@ -91,11 +98,11 @@ class Preprocessor:
             "MODEL_INFO": np.array([self._info], dtype=np.object_),
         }
 
-    def _videos(self, request: Request, pictures: Images, settings: Settings) -> Videos | None:
+    def _videos(self, request: Request, pictures: Images, settings: Settings, decoders: ExitStack) -> Videos | None:
         if not request.videos or self._video_processor is None:
             return None
         files = [_video_files(video, index, settings) for index, video in enumerate(request.videos)]
-        return Videos(files, pictures, self._video_processor, settings)
+        return Videos(files, pictures, self._video_processor, settings, decoders)
 
 
 def _patches(pictures: Images, videos: Videos | None, mode: ImageMode) -> tuple[Bytes, Ints]:
@@ -141,7 +148,7 @@ def _describe(settings: Settings, release: Release) -> dict[str, Any]:
         description = f"Development release: random weights, its answers mean nothing. {description}"
     shown = ("semantics", "confidence", "overflow", "digits", "special_tokens", "image_mode", "videos")
     limits = ("max_length", "max_questions", "max_options", "max_image_bytes", "max_image_pixels", "max_images_bytes")
-    more_limits = ("max_video_frames", "max_patches_bytes", "max_body_bytes")
+    more_limits = ("max_video_frames", "max_video_pixels", "max_video_cpu_s", "max_patches_bytes", "max_body_bytes")
     return {
         "name": settings.model_name,
         "aliases": list(settings.known_models[1:]),

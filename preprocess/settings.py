@@ -84,6 +84,8 @@ class Settings(BaseSettings):
     max_image_pixels: Positive = 16_000_000
     max_images_bytes: Positive = 8 * MIB
     max_video_frames: Positive = 256
+    max_video_pixels: Positive = 256_000_000
+    max_video_cpu_s: Positive = 4
     # Of one request's images, resized and cut. None: as many as its tokens allow. The adapter lowers it to what the
     # shared memory between the steps holds.
     max_patches_bytes: Positive | None = None

@@ -1,27 +1,31 @@
-"""Video files, with PyAV where it is installed: their header, and the frames that are shown, decoded.
+"""Video files, where PyAV is installed: their header, and the frames that are shown, from a process of their own.
 
 What a file claims is checked before a frame is decoded, and what is decoded is bounded by the same limits, since a
-container and the stream in it may contradict each other. Only MP4 and Matroska (WebM) are opened, as such, and only
-codecs of the field: other formats of FFmpeg's are lists of further files, or cost what they like.
+container and the stream in it may contradict each other.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from io import BytesIO
-from typing import Any
+import json
+import math
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO
 
 import numpy as np
 
+from preprocess import video_decoder
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.image_references import LEAST_FRAMES, name_of
 from preprocess.images import Bytes
 from preprocess.settings import ImageMode, Settings
 
-CODECS = frozenset({"h264", "hevc", "mpeg4", "vp8", "vp9", "av1"})
-# What a decoder holds of a frame is whole blocks with a margin, a good deal more than a small picture itself.
-MARGIN = 2
-LEAST_BOUND = 1 << 20
+# A decoder holds some twenty frames, of half the pixels that a request may show: half of this, at ten bits a sample.
+MEMORY_BYTES = 1 << 30
 NO_DECODER = "This server decodes no video files: send the frames. To have it decode them: pip install av"
 
 
@@ -33,10 +37,18 @@ def can_decode() -> bool:
 class VideoFile:
     """One file, at `index` of the request's videos: read to its end, without decoding."""
 
-    def __init__(self, data: bytes, index: int, settings: Settings) -> None:
-        """Raises RequestTooLarge (413) over a limit, ValidationFailed (422) for what cannot be read."""
-        self._data, self._index, self._max_pixels = data, index, settings.max_image_pixels
-        self.size, self.frames_per_second, self.count = self._header(settings.max_video_frames)
+    def __init__(self, data: bytes, index: int, settings: Settings, decoders: ExitStack) -> None:
+        """The file's decoder lives until `decoders` is closed.
+
+        Raises RequestTooLarge (413) over a limit, ValidationFailed (422) for what cannot be read.
+        """
+        self._index, self._cpu_s = index, settings.max_video_cpu_s
+        if data[4:8] != video_decoder.MP4_BRAND and not data.startswith(video_decoder.MATROSKA):
+            raise self._unreadable()
+        self._decoder = _start(settings)
+        decoders.callback(_end, self._decoder)
+        self._send(len(data).to_bytes(8, "big"), data)
+        self.size, self.frames_per_second, self.count = self._header()
         if self.size[0] * self.size[1] > settings.max_image_pixels:
             pixels = f"{self.size[0] * self.size[1]} pixels; {settings.max_image_pixels} are allowed."
             raise RequestTooLarge(f"{name_of(index, ('videos',))} has {pixels}")
@@ -48,65 +60,69 @@ class VideoFile:
         """Pixels that are held when `shown` frames are: the others are dropped one by one."""
         return self.size[0] * self.size[1] * shown
 
+    def decoded_pixels(self, last: int) -> int:
+        """Pixels that are decoded where the last frame that is shown stands at `last`."""
+        return self.size[0] * self.size[1] * (last + 1)
+
     def read(self, frames: tuple[int, ...], mode: ImageMode) -> Bytes:
-        """The frames at these places, in order: [n, height, width, 3]. A video has no alpha or EXIF for `mode`."""
-        import av
+        """The frames at these places, in order: [n, height, width, 3]; once. A video has no alpha or EXIF for `mode`.
 
-        shown = []
+        Raises RequestTooLarge, ValidationFailed.
+        """
+        shape = (len(frames), self.size[1], self.size[0], 3)
+        self._send(json.dumps(frames).encode(), b"\n")
+        content = bytearray(_pipe(self._decoder.stdout).read())
+        if self._decoder.wait() or len(content) != math.prod(shape):
+            raise self._refused()
+        return np.frombuffer(content, np.uint8).reshape(shape)
+
+    def _header(self) -> tuple[tuple[int, int], float, int]:
+        line = _pipe(self._decoder.stdout).readline()
+        if not line:
+            raise self._refused()
+        told = json.loads(line)
+        if min(told["width"], told["height"]) < 1 or told["frames_per_second"] <= 0:
+            raise self._unreadable()
+        return (told["width"], told["height"]), told["frames_per_second"], told["frames"]
+
+    def _send(self, *parts: bytes) -> None:
+        to = _pipe(self._decoder.stdin)
         try:
-            with self._open() as container:
-                for place, frame in enumerate(container.decode(video=0)):
-                    if (frame.width, frame.height) != self.size:
-                        raise self._unreadable()
-                    if place in frames:
-                        shown.append(frame.to_ndarray(format="rgb24"))
-                    if place >= frames[-1]:
-                        break
-        except (av.FFmpegError, ValueError):
-            raise self._unreadable() from None
-        if len(shown) != len(frames):
-            raise self._unreadable()
-        return np.stack(shown)
+            for part in parts:
+                to.write(part)
+            to.flush()
+        except BrokenPipeError:
+            raise self._refused() from None
 
-    def _header(self, most_frames: int) -> tuple[tuple[int, int], float, int]:
-        """Width and height, frames a second, and frames, counted to one more than `most_frames`."""
-        import av
-
-        try:
-            with self._open() as container:
-                stream = container.streams.video[0]
-                if stream.codec_context.codec.canonical_name not in CODECS:
-                    raise self._unreadable()
-                count = 0
-                for packet in container.demux(stream):
-                    # The last one is empty and flushes the decoder. Headers often hold no count, or a wrong one.
-                    count += packet.size > 0
-                    if count > most_frames:
-                        break
-                size, rate = (stream.width, stream.height), float(stream.average_rate or 0)
-        except (av.FFmpegError, ValueError, IndexError):
-            raise self._unreadable() from None
-        if min(size) < 1 or rate <= 0:
-            raise self._unreadable()
-        return size, rate, count
-
-    def _open(self) -> Any:
-        import av
-
-        if self._data[4:8] == b"ftyp":
-            kind = "mp4"
-        elif self._data[:4] == b"\x1aE\xdf\xa3":
-            kind = "matroska"
-        else:
-            raise self._unreadable()
-        bounds = {"max_pixels": str(max(MARGIN * self._max_pixels, LEAST_BOUND)), "threads": "1"}
-        container = av.open(
-            BytesIO(self._data), format=kind, metadata_errors="ignore", options=bounds, stream_options=[bounds]
-        )
-        for stream in container.streams.video:
-            stream.codec_context.options = bounds
-        return container
+    def _refused(self) -> RequestTooLarge | ValidationFailed:
+        """Why the decoder has ended."""
+        if self._decoder.wait() == -signal.SIGXCPU:
+            name = name_of(self._index, ("videos",))
+            return RequestTooLarge(f"{name} takes a processor more than {self._cpu_s} seconds, as many as are allowed.")
+        return self._unreadable()
 
     def _unreadable(self) -> ValidationFailed:
         message = "Not a readable MP4 or WebM video (H.264, H.265, MPEG-4, VP8, VP9, AV1)"
         return ValidationFailed.at(["body", "videos", self._index], message, "video_unreadable")
+
+
+def _start(settings: Settings) -> subprocess.Popen[bytes]:
+    bounds = {
+        "memory_bytes": MEMORY_BYTES,
+        "cpu_s": settings.max_video_cpu_s,
+        "max_frames": settings.max_video_frames,
+        "max_pixels": settings.max_image_pixels,
+    }
+    command = [sys.executable, "-I", str(Path(video_decoder.__file__)), json.dumps(bounds)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def _end(decoder: subprocess.Popen[bytes]) -> None:
+    """Close the pipes and wait: left early, it ends by itself, since nothing more can come from here."""
+    with suppress(BrokenPipeError):
+        decoder.__exit__(None, None, None)
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream

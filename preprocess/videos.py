@@ -6,6 +6,7 @@ The publisher's processor shows two frames of each second, and four at least. Th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.image_references import check_file_size, check_files_size
@@ -20,23 +21,33 @@ class Videos:
     """The videos of one request, checked by their headers; `patches` decodes the frames that are shown."""
 
     def __init__(
-        self, videos: Sequence[list[bytes] | bytes], beside: Images, processor: VideoProcessor, settings: Settings
+        self,
+        videos: Sequence[list[bytes] | bytes],
+        beside: Images,
+        processor: VideoProcessor,
+        settings: Settings,
+        decoders: ExitStack,
     ) -> None:
-        """Each video is the files of its frames, or a file. `beside`: the request's images, which share its limits.
+        """Each video is the files of its frames, or a file, whose decoder lives until `decoders` is closed.
+        `beside`: the request's images, which share its limits.
 
         Raises RequestTooLarge (413) over a limit, ValidationFailed (422) for what is no video.
         """
         _check_files(videos, beside, settings)
         self._processor = processor
         self._videos = [
-            VideoFile(video, index, settings) if isinstance(video, bytes) else Frames(video, index, settings)
+            VideoFile(video, index, settings, decoders) if isinstance(video, bytes) else Frames(video, index, settings)
             for index, video in enumerate(videos)
         ]
         frames = sum(video.count for video in self._videos)
         if frames > settings.max_video_frames:
             raise RequestTooLarge(f"The videos have {frames} frames; {settings.max_video_frames} are allowed.")
         self.clips = [self._clip(index, video) for index, video in enumerate(self._videos)]
-        shown = zip(self._videos, self.clips, strict=True)
+        shown = list(zip(self._videos, self.clips, strict=True))
+        decoded = sum(video.decoded_pixels(clip.frames[-1]) for video, clip in shown if isinstance(video, VideoFile))
+        if decoded > settings.max_video_pixels:
+            allowed = f"{decoded} pixels to decode; {settings.max_video_pixels} are allowed."
+            raise RequestTooLarge(f"The video files have {allowed}")
         pixels = beside.pixels + sum(video.pixels(len(clip.frames)) for video, clip in shown)
         if pixels > settings.pixels_together:
             together = f"{pixels} pixels together; {settings.pixels_together} are allowed."

@@ -45,6 +45,8 @@ def test_every_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPa
         "max_image_pixels": 2,
         "max_images_bytes": 3,
         "max_video_frames": 7,
+        "max_video_pixels": 8,
+        "max_video_cpu_s": 9,
         "max_patches_bytes": 4,
         "max_body_bytes": 5,
         "schema_cache_entries": 0,

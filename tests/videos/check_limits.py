@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import resource
+from contextlib import ExitStack
+from io import BytesIO
 from typing import Any
 
+import av
+import numpy as np
+import psutil
 import pytest
+from PIL import Image
 
+from preprocess import video_decoder
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.images import ProcessorError
 from preprocess.preprocessor import Preprocessor
@@ -15,7 +23,7 @@ from preprocess.video_files import VideoFile
 from preprocess.video_processor import VideoProcessor
 from tests.golden_cases import RELEASE
 from tests.preprocess.pictures import data_url, file_of, noise, png_of_zeros, rotated
-from tests.videos.clips import body, clip, references, video_file
+from tests.videos.clips import body, claiming, clip, references, video_file
 
 SMALL = clip(4, 64, 64)
 SIZES = [len(file_of(frame)) for frame in SMALL]
@@ -52,6 +60,11 @@ def refused_at(step: Preprocessor, videos: Any, *place: int, kind: str, **fields
         run(step, body(**fields) | {"videos": videos})
     (issue,) = refused.value.detail
     assert (issue["loc"], issue["type"]) == (["body", "videos", *place], kind)
+
+
+def cpu_of_decoders_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_videos_count_among_the_images(limited: Any) -> None:
@@ -217,12 +230,68 @@ def test_a_stream_larger_than_its_header_says(limited: Any, sides: tuple[int, in
 
 
 def test_the_decoder_itself_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = VideoFile(video_file(clip(4, 640, 480)), 0, Settings(release=RELEASE))
-    assert file.read((0, 3), "faithful").shape == (2, 480, 640, 3)
-    monkeypatch.setattr("preprocess.video_files.LEAST_BOUND", 640 * 480 - 1)
-    monkeypatch.setattr("preprocess.video_files.MARGIN", 0)
-    with pytest.raises(ValidationFailed):
-        file.read((0, 3), "faithful")
+    data = video_file(clip(4, 640, 480))
+    header = video_decoder.read_header(data, 4, 640 * 480)
+    frames = BytesIO()
+    video_decoder.write_frames(data, [0, 3], header, 640 * 480, frames)
+    assert len(frames.getvalue()) == 2 * 480 * 640 * 3
+    monkeypatch.setattr(video_decoder, "LEAST_BOUND", 640 * 480 - 1)
+    with pytest.raises((ValueError, av.FFmpegError)):
+        video_decoder.write_frames(data, [0, 3], header, 1, BytesIO())
+
+
+def test_pixels_to_decode(limited: Any) -> None:
+    # The last of thirty frames is shown.
+    pixels = 30 * 128 * 96
+    run(limited(max_video_pixels=pixels), body(FILE))
+    words = f"{pixels} pixels to decode; {pixels - 1} are allowed"
+    too_large(limited(max_video_pixels=pixels - 1), body(FILE), words)
+    too_large(limited(max_video_pixels=2 * pixels - 1), body(FILE, FILE), f"{2 * pixels} pixels to decode")
+
+
+def test_frames_that_cost_a_decoder_much_and_a_sender_nothing(step: Preprocessor) -> None:
+    still = video_file([Image.new("RGB", (2_048, 2_048))] * 62, "libx264", rate=1_000, preset="ultrafast")
+    before = cpu_of_decoders_s()
+    too_large(step, body(still), f"{62 * 2_048**2} pixels to decode; 256000000 are allowed")
+    assert len(still) < 32_000 and cpu_of_decoders_s() - before < 1
+
+
+@pytest.mark.parametrize("samples", [1_000_000, 20_000_000, 2**32 - 1])
+def test_an_index_larger_than_its_file(step: Preprocessor, samples: int) -> None:
+    before, held = cpu_of_decoders_s(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises((ValidationFailed, RequestTooLarge)):
+        run(step, body(claiming(FILE, samples)))
+    assert cpu_of_decoders_s() - before < 6
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 64 * 1024
+
+
+def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(release=RELEASE, max_video_cpu_s=60)
+    monkeypatch.setattr("preprocess.video_files.MEMORY_BYTES", 128 << 20)
+    before = cpu_of_decoders_s()
+    with ExitStack() as decoders:
+        VideoFile(FILE, 0, settings, decoders)
+        with pytest.raises(ValidationFailed, match="Not a readable"):
+            VideoFile(claiming(FILE, 20_000_000), 1, settings, decoders)
+    assert cpu_of_decoders_s() - before < 2
+
+
+def test_a_decoder_that_ends_before_it_has_read_the_file(step: Preprocessor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("preprocess.video_files.MEMORY_BYTES", 1 << 20)
+    refused_at(step, [data_url(FILE[:32] + bytes(3 << 20))], 0, kind="video_unreadable")
+    assert psutil.Process().children() == []
+
+
+def test_seconds_of_a_processor(limited: Any) -> None:
+    run(limited(max_video_cpu_s=1), body(FILE))
+    too_large(limited(max_video_cpu_s=1), body(claiming(FILE, 20_000_000)), "videos[0] takes a processor more than 1")
+
+
+def test_no_decoder_outlives_its_request(step: Preprocessor, limited: Any) -> None:
+    run(step, body(FILE, FILE))
+    too_large(limited(max_length=128), body(FILE, FILE), "128 are allowed")
+    refused_at(step, [data_url(FILE), data_url(FILE[:64])], 1, kind="video_unreadable")
+    assert psutil.Process().children() == []
 
 
 def test_a_file_of_one_frame_is_no_video(step: Preprocessor) -> None:
@@ -254,6 +323,26 @@ def test_damaged_frames(step: Preprocessor) -> None:
         run(step, body(damaged))  # a decoder may conceal it
     except ValidationFailed as refused:
         assert refused.detail[0]["type"] == "video_unreadable"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("codec", "kind"), [("mpeg4", "mp4"), ("libvpx", "webm")])
+def test_damaged_files(step: Preprocessor, codec: str, kind: str) -> None:
+    random = np.random.default_rng(7)
+    good = video_file(clip(30, 128, 96), codec, kind)
+    outcomes = set()
+    for _ in range(20):
+        damaged = bytearray(good)
+        for place in random.integers(0, len(good), 12):
+            damaged[place] = random.integers(256)
+        try:
+            run(step, body(bytes(damaged)))
+            outcomes.add("answered")
+        except ValidationFailed as refused:
+            outcomes.add(refused.detail[0]["type"])  # type: ignore[index]
+        except RequestTooLarge:
+            outcomes.add("too large")
+    assert "video_unreadable" in outcomes
+    assert outcomes <= {"answered", "too large", "video_unreadable", "video_too_short", "video_ratio"}
 
 
 def test_files_are_not_fetched(step: Preprocessor) -> None:
