@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from launch.shm import Regions
 from launch.triton import CACHE, REPOSITORY_ROOT, TritonPorts, TritonServer, write_path_file
 from tests.golden_cases import RELEASE
 
+STEPS = ("clef_preprocess", "clef_model", "clef_postprocess")
 START_TIMEOUT_S = 90
 # A run that is killed takes its processes with it.
 _END_WITH_PARENT = ["setpriv", "--pdeathsig", "TERM", "--"]
@@ -61,8 +63,23 @@ class Stack:
         lines = [json.loads(line) for line in self.log.read_text("utf-8").splitlines() if line.startswith("{")]
         return [line for line in lines if line["request_id"] == request_id]
 
+    def stubs(self) -> dict[str, int]:
+        """The process of each step."""
+        return {model: self.stub(model).pid for model in STEPS}
+
     def regions(self) -> list[Path]:
         return list(Path("/dev/shm").glob(f"{self.shm_prefix}*"))
+
+    def shared_bytes(self) -> int:
+        """What is in use of the shared memory that Triton sees."""
+        found = os.statvfs(f"/proc/{self.triton_process.pid}/root/dev/shm")
+        return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+    def metric(self, name: str, of: str = "frontend") -> float:
+        """A metric's values of all its labels together, from `frontend` or from `triton`."""
+        url = f"{self.frontend}/metrics" if of == "frontend" else f"http://127.0.0.1:{self.ports.metrics}/metrics"
+        text = httpx.get(url, timeout=10).text
+        return sum(float(value) for value in re.findall(rf"^{name}(?:\{{.*?\}})? (\S+)$", text, re.MULTILINE))
 
 
 @contextmanager
@@ -123,9 +140,19 @@ def start_frontend(folder: Path, triton: TritonPorts, **settings: str) -> Iterat
         yield url, process
 
 
+def with_tmpfs(command: list[str], folder: Path, size: str) -> list[str]:
+    """The command, to which `folder` is a file system of its own, in memory and of this size (`64m`)."""
+    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    script = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
+    return [*unshare, "sh", "-c", script, "sh", size, str(folder), *command]
+
+
 @contextmanager
-def start_stack(folder: Path, **settings: str) -> Iterator[Stack]:
-    """A Triton and a frontend of their own; `settings` are environment variables. What they write is in `folder`."""
+def start_stack(folder: Path, shared_memory: str | None = None, **settings: str) -> Iterator[Stack]:
+    """A Triton and a frontend of their own; `settings` are environment variables. What they write is in `folder`.
+
+    `shared_memory` is the size of Triton's, where that is not to be the machine's.
+    """
     write_path_file()
     ports = TritonPorts(*free_ports(3))
     server = TritonServer.find(os.environ.get("CLEF_TRITON"))
@@ -133,6 +160,8 @@ def start_stack(folder: Path, **settings: str) -> Iterator[Stack]:
     log = folder / "triton.log"
     with Regions.claim(CACHE / "locks") as regions:
         command = server.command(REPOSITORY_ROOT / "model_repository", ports, regions.prefix, exit_timeout_s=10)
+        if shared_memory:
+            command = with_tmpfs(command, Path("/dev/shm"), shared_memory)
         with running(command, environment, log, [regions.descriptor]) as triton:
             wait_for(f"http://127.0.0.1:{ports.http}/v2/health/ready", triton, log)
             with start_frontend(folder, ports, **settings) as (url, frontend):
