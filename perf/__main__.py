@@ -21,7 +21,7 @@ from perf.machine import machine
 from perf.sections import NAMES, section
 from perf.store import RESULTS, Measurement
 
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 
 
 def run(
