@@ -3,8 +3,8 @@
 Pictures of about one megapixel, one that needs no resize and one that does; from decoded pixels to patches, and from
 the bytes of a PNG and of a JPEG. Patches are compared before anything is timed. Ours are one frame of bytes, where
 transformers makes floats and both frames: that is the design, and a part of the difference. Where a picture is resized,
-both call Pillow's bicubic, which is timed alone too: with its values one can be faster than transformers by no more than
-what transformers takes over what Pillow takes.
+both call Pillow's bicubic, which is timed alone too: with its values one can be faster than transformers by no more
+than what transformers takes over what Pillow takes.
 """
 
 from __future__ import annotations
