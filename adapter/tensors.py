@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from preprocess.errors import InvalidRequest, ValidationFailed
+from preprocess.errors import InvalidRequest
 
 Tensors = Mapping[str, np.ndarray]
 Parameters = dict[str, str | int | bool]
@@ -25,17 +25,6 @@ def read(request: pb_utils.InferenceRequest) -> dict[str, np.ndarray]:
 def parameters(request: pb_utils.InferenceRequest) -> Parameters:
     """The request's custom parameters."""
     return json.loads(request.parameters() or "{}")
-
-
-def deadline(told: Parameters) -> float | None:
-    """The parameter `deadline_ms` in Unix seconds. Raises ValidationFailed where it is no number."""
-    if "deadline_ms" not in told:
-        return None
-    try:
-        return int(told["deadline_ms"]) / 1e3
-    except (ValueError, OverflowError):
-        loc = ["parameters", "deadline_ms"]
-        raise ValidationFailed.at(loc, "Input should be a valid integer", "int_parsing") from None
 
 
 def response(tensors: Tensors) -> pb_utils.InferenceResponse:

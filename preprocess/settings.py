@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AliasGenerator, BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
@@ -31,6 +31,7 @@ Digits = Annotated[int, Field(ge=1, le=10)]
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
 UpTo255 = Annotated[int, Field(ge=1, le=255)]
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def _env_name(field: str) -> str:
@@ -113,15 +114,26 @@ class Settings(BaseSettings):
         A limit can only be lowered: a higher value than the operator's has no effect.
         Raises ValidationFailed with loc `["parameters", name]` for a value that the setting does not take.
         """
-        try:
-            overrides = _Overrides.model_validate(parameters)
-        except ValidationError as error:
-            issues = error.errors(include_input=False, include_url=False, include_context=False)
-            raise ValidationFailed([issue | {"loc": ["parameters", *issue["loc"]]} for issue in issues]) from None
+        overrides = _read(_Overrides, parameters)
         update = overrides.model_dump(exclude_unset=True)
         for name in _LIMITS & update.keys():
             update[name] = min(update[name], getattr(self, name))
         return self.model_copy(update=update) if update else self
+
+
+def deadline(parameters: Mapping[str, Any]) -> float | None:
+    """A request's parameter `deadline_ms` in Unix seconds. Raises ValidationFailed where it is no whole number."""
+    if "deadline_ms" not in parameters:
+        return None
+    return _read(_Deadline, parameters).deadline_ms / 1e3
+
+
+def _read(model: type[Model], parameters: Mapping[str, Any]) -> Model:
+    try:
+        return model.model_validate(parameters)
+    except ValidationError as error:
+        issues = error.errors(include_input=False, include_url=False, include_context=False)
+        raise ValidationFailed([issue | {"loc": ["parameters", *issue["loc"]]} for issue in issues]) from None
 
 
 def _not_bool(value: object) -> object:
@@ -142,6 +154,11 @@ class _Overrides(BaseModel):
     max_questions: Annotated[UpTo255, BeforeValidator(_not_bool)] = 1
     max_images: Annotated[NotNegative, BeforeValidator(_not_bool)] = 1
     max_body_bytes: Annotated[Positive, BeforeValidator(_not_bool)] = 1
+
+
+class _Deadline(BaseModel):
+    # Triton's own width; what is wider would be no double.
+    deadline_ms: Annotated[int, Field(ge=-(2**63), lt=2**63), BeforeValidator(_not_bool)]
 
 
 _LIMITS = {"max_length", "max_questions", "max_images", "max_body_bytes"}

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from preprocess.errors import ValidationFailed
-from preprocess.settings import Settings
+from preprocess.settings import Settings, deadline
 
 
 def test_the_defaults_are_the_contracts() -> None:
@@ -138,6 +138,25 @@ def test_a_wrong_parameter_is_refused_by_name_alone(settings: Settings, name: st
     with pytest.raises(ValidationFailed) as caught:
         settings.overridden({name: value})
     assert [issue["loc"] for issue in caught.value.detail] == [["parameters", name]]
+    assert "secret" not in caught.value.to_json()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "seconds"),
+    [({}, None), ({"deadline_ms": 1_500}, 1.5), ({"deadline_ms": "1500"}, 1.5), ({"deadline_ms": -1, "x": 1}, -0.001)],
+)
+def test_a_deadline_is_a_whole_number_of_milliseconds(parameters: dict[str, object], seconds: float | None) -> None:
+    assert deadline(parameters) == seconds
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, False, 1.5, "1.5", "secret", "", None, float("inf"), float("nan"), 2**63, "9" * 400, "-" + "9" * 400],
+)
+def test_any_other_deadline_is_refused(value: object) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        deadline({"deadline_ms": value})
+    assert [issue["loc"] for issue in caught.value.detail] == [["parameters", "deadline_ms"]]
     assert "secret" not in caught.value.to_json()
 
 

@@ -21,12 +21,12 @@ from adapter.call import Call
 from adapter.metrics import Metrics
 from adapter.scores import reply, tensors
 from adapter.shared_memory import bounded, free_bytes
-from adapter.tensors import deadline, parameters, read, response, send
+from adapter.tensors import parameters, read, response, send
 from clef.batch import split_records
 from clef.model import ClefModel
 from clef.scheduler import Job, Scheduler, Scores
 from clef.settings import read_settings
-from preprocess.settings import Settings
+from preprocess.settings import Settings, deadline
 
 DEVICE_LOST_EXIT_CODE = 70
 NOTHING = Scores(np.empty(0, dtype=np.float32), queue_ms=0, compute_ms=0, batch_size=0)
@@ -61,6 +61,7 @@ class TritonPythonModel:
                 send(sender, response(tensors(NOTHING)))
                 return
             records = split_records(inputs)
-            self._scheduler.submit(Job(records, answer, deadline(told), sender.is_cancelled, told.get("cancel_token")))
+            token = str(told["cancel_token"]) if "cancel_token" in told else None
+            self._scheduler.submit(Job(records, answer, deadline(told), sender.is_cancelled, token))
         except Exception as error:  # the process's boundary: one request's failure is its own
             answer(error)
