@@ -10,10 +10,10 @@ import triton_python_backend_utils as pb_utils
 
 from adapter.shared_memory import fitted, free_bytes
 from adapter.step import respond
-from adapter.tensors import Parameters, Tensors, deadline
+from adapter.tensors import Parameters, Tensors
 from preprocess.errors import DeadlineExceeded
 from preprocess.preprocessor import Preprocessor
-from preprocess.settings import Settings
+from preprocess.settings import Settings, deadline
 
 
 class TritonPythonModel:
