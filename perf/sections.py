@@ -22,6 +22,7 @@ NAMES = (
     "head",
     "images",
     "memory",
+    "peak_memory",
     "cold_start",
 )
 

@@ -66,6 +66,15 @@ class Stack:
         blocks = (path.stat().st_blocks * 512 for path in SHM.glob(f"{self.shm_prefix}*"))
         return sizes | {"/dev/shm": sum(blocks) / 2**20}
 
+    def reset_peaks(self) -> None:
+        """Begin anew with `peak_mib`: Linux keeps a process's peak until it is told to forget it."""
+        for process in self.processes().values():
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+
+    def peak_mib(self) -> dict[str, float]:
+        """The most resident memory of each process since its peak was reset."""
+        return {name: _peak_kib(process.pid) / 2**10 for name, process in self.processes().items()}
+
     def cpu_s(self) -> dict[str, float]:
         """CPU seconds that each process has used."""
         times = {name: process.cpu_times() for name, process in self.processes().items()}
@@ -143,6 +152,11 @@ def wait_until_warm(url: str, ended: Callable[[], object]) -> None:
             raise StackFailed(str(how))
         time.sleep(0.05)
     raise StackFailed(f"{url} was not warm after {START_TIMEOUT_S:.0f} s")
+
+
+def _peak_kib(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 def _ended(children: Sequence[Child]) -> str | None:

@@ -10,6 +10,7 @@ from perf.analyzer import figures, input_data
 from perf.client import Answer, percentile, server_timing
 from perf.memory import growth
 from perf.overhead import parts
+from perf.throughput import counted_out
 from perf.triton_cache import counts_of
 
 TIMING = {"queue": 0.5, "preprocess": 0.7, "compute": 40.0, "postprocess": 0.3, "total": 43.0}
@@ -29,6 +30,11 @@ def test_percentiles_lie_between_values(percent, value):
 def test_the_parts_of_a_request_add_up_to_what_is_not_compute():
     answer = Answer(ms=44.5, timing=TIMING, batch_size=1, tokens=250)
     assert sum(parts([answer]).values()) == pytest.approx(answer.over_compute_ms) == pytest.approx(4.5)
+
+
+def test_the_load_generators_share_of_the_cores_is_counted_out():
+    assert counted_out(19.0, generator=0.1, cores=2) == pytest.approx(20.0)
+    assert counted_out(19.0, generator=0.0, cores=2) == 19.0
 
 
 def test_growth_compares_the_last_quarter_with_the_one_before():
