@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from postprocess import confidence
+from preprocess.errors import InvalidRequest
 from preprocess.plan import Plan, PlannedQuestion
 
 Logits = npt.NDArray[np.float32]
@@ -23,7 +24,8 @@ Logits = npt.NDArray[np.float32]
 def answer(plan: Plan, logits: Logits) -> tuple[bytes, npt.NDArray[np.float32]]:
     """The SystemOne response body, and the probabilities [O] in the logits' order.
 
-    Raises ValueError where the logits are not one finite number per option: a broken model must not answer.
+    Raises InvalidRequest where the logits are not one per option, and ValueError where one is not finite: a broken
+    model must not answer.
     """
     counts = np.array([len(question.options) for question in plan.questions])
     probabilities = softmax(logits, counts)
@@ -42,7 +44,7 @@ def answer(plan: Plan, logits: Logits) -> tuple[bytes, npt.NDArray[np.float32]]:
 def softmax(logits: Logits, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Softmax within each run of `counts` options, in double precision: 255 rounded terms still sum to 1."""
     if logits.shape != (counts.sum(),):
-        raise ValueError(f"{logits.shape} logits for {counts.sum()} options")
+        raise InvalidRequest(f"LOGITS has {logits.size} logits; the PLAN's questions have {counts.sum()} options.")
     if not np.isfinite(logits).all():
         raise ValueError("a logit is not finite")
     starts = np.cumsum(counts) - counts

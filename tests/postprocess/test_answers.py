@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postprocess.answers import answer, softmax
+from preprocess.errors import InvalidRequest
 from preprocess.plan import Plan, PlannedQuestion, Truncated
 from tests.golden_cases import CASES
 from tests.invariants import assert_answer, assert_close, options_of
@@ -89,7 +90,15 @@ def test_digits_and_what_was_cut():
     assert response["answers"]["q"]["confidence"] == pytest.approx(top, abs=1e-7)
 
 
-@pytest.mark.parametrize("logits", [[0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, math.nan], [0, 0, 0, math.inf]])
+@pytest.mark.parametrize("logits", [[], [0, 0, 0], [0, 0, 0, 0, 0]])
+def test_logits_of_another_request_are_refused_with_both_counts(logits):
+    with pytest.raises(InvalidRequest) as caught:
+        ask(CHOICE, logits)
+    message = f"LOGITS has {len(logits)} logits; the PLAN's questions have 4 options."
+    assert caught.value.detail == {"error_type": "invalid_request_error", "message": message}
+
+
+@pytest.mark.parametrize("logits", [[0, 0, 0, math.nan], [0, 0, 0, math.inf]])
 def test_a_broken_model_does_not_answer(logits):
     with pytest.raises(ValueError):
         ask(CHOICE, logits)

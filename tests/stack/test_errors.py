@@ -15,6 +15,7 @@ from tests.stack.running import ask
 
 GOOD = CASES["three-types"]["request"]
 QUESTIONS = GOOD["questions"]
+OPTIONS_OF_GOOD = sum(map(len, CASES["three-types"]["reference"]["logits"]))
 SECRET = "swordfish"
 
 
@@ -69,9 +70,10 @@ def test_a_deadline_that_has_passed(grpc):
     assert refusal(grpc, body(), deadline_ms=1).status == 504
 
 
+@pytest.mark.parametrize("value", [SECRET, True, 1.5])
 @pytest.mark.parametrize("name", ["semantics", "digits", "max_questions", "deadline_ms"])
-def test_a_parameter_that_does_not_take_such_a_value(grpc, name):
-    error = refusal(grpc, body(), **{name: SECRET})
+def test_a_parameter_that_does_not_take_such_a_value(grpc, name, value):
+    error = refusal(grpc, body(), **{name: value})
     assert error.status == 422
     assert error.detail[0]["loc"] == ["parameters", name]
     assert SECRET not in error.to_json()
@@ -90,6 +92,20 @@ def test_a_plan_that_is_none_is_refused_at_the_postprocess_step(grpc, plan):
     with pytest.raises(InferenceServerException) as caught:
         grpc.infer("clef_postprocess", [text, logits])
     assert ServiceError.from_json(caught.value.message()).status == 400
+
+
+def test_logits_of_another_request_are_refused_at_the_postprocess_step(grpc):
+    request = triton_grpc.InferInput("REQUEST", [1, 1], "BYTES")
+    request.set_data_from_numpy(np.array([[body()]], dtype=np.object_))
+    plan = triton_grpc.InferInput("PLAN", [1, 1], "BYTES")
+    plan.set_data_from_numpy(grpc.infer("clef_preprocess", [request]).as_numpy("PLAN"))
+    logits = triton_grpc.InferInput("LOGITS", [1, 5], "FP32")
+    logits.set_data_from_numpy(np.zeros([1, 5], dtype=np.float32))
+    with pytest.raises(InferenceServerException) as caught:
+        grpc.infer("clef_postprocess", [plan, logits])
+    error = ServiceError.from_json(caught.value.message())
+    assert error.status == 400
+    assert error.detail["message"] == f"LOGITS has 5 logits; the PLAN's questions have {OPTIONS_OF_GOOD} options."
 
 
 def test_tensors_that_contradict_each_other_fail_alone_at_the_model_step(grpc):

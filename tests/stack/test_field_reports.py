@@ -195,8 +195,8 @@ def test_o14_sixteen_bits_read_as_eight(grpc):
 
 def test_o22_a_failure_of_the_last_step_stays_inside(stack, grpc):
     plan = preprocessed(grpc, {"state": "swordfish", "questions": NOUL}).as_numpy("PLAN")[0, 0]
-    logits = triton_grpc.InferInput("LOGITS", [1, 5], "FP32")
-    logits.set_data_from_numpy(np.ones((1, 5), dtype=np.float32))
+    logits = triton_grpc.InferInput("LOGITS", [1, 2], "FP32")
+    logits.set_data_from_numpy(np.full((1, 2), np.nan, dtype=np.float32))
     with pytest.raises(InferenceServerException) as caught:
         grpc.infer("clef_postprocess", [bytes_input("PLAN", [plan]), logits], request_id="o22")
     text = caught.value.message()
