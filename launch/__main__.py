@@ -1,5 +1,6 @@
 """The command line: `python -m launch --help`."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -71,6 +72,28 @@ def download_command(
     from launch.download import download
 
     download(name, folder.expanduser(), lambda line: print(line, file=sys.stderr))
+
+
+@app.command(name="doctor")
+def doctor_command(
+    release: Annotated[Path | None, typer.Option(help="The release's directory; CLEF_RELEASE otherwise.")] = None,
+) -> None:
+    """Check GPU, driver, kernels, shared memory, release, ports, and say what to do about each. Starts nothing.
+
+    The exit status is 1 where something would keep the service from starting or answering.
+    """
+    # Imported here: it looks at torch and transformers, which the launcher's other commands never need.
+    from launch.doctor.examination import examine
+
+    folder = release or (Path(value) if (value := os.environ.get("CLEF_RELEASE")) else None)
+    levels = []
+    for finding in examine(folder and folder.expanduser().resolve(), os.environ.get("CLEF_TRITON", "")):
+        print(finding.line(), flush=True)
+        levels.append(finding.level)
+    failed, warned = levels.count("fail"), levels.count("warn")
+    print(f"\n{failed} failed, {warned} warned" if failed or warned else "\neverything is well")
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command(name="verify")

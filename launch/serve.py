@@ -37,7 +37,7 @@ def serve(settings: LaunchSettings, logs_to_stderr: bool) -> None:
     with Regions.claim(CACHE / "locks") as regions:
         supervisor = Supervisor(
             _children(settings, release, triton, regions, logs),
-            is_warm=lambda: _is_healthy(settings.url),
+            is_warm=lambda: is_healthy(settings.url),
             say=_say,
             start_timeout_s=settings.launch_start_timeout_s,
             unhealthy_timeout_s=settings.launch_unhealthy_timeout_s,
@@ -69,7 +69,8 @@ def _children(
     ]
 
 
-def _is_healthy(url: str) -> bool:
+def is_healthy(url: str) -> bool:
+    """Whether the frontend at `url` says that answers come."""
     try:
         with _HTTP.open(f"{url}/health", timeout=HEALTH_TIMEOUT_S) as response:
             return bool(response.status == 200)

@@ -45,6 +45,8 @@ class TritonServer:
     program: Path
     backends: Path
     libraries: tuple[Path, ...]
+    embedded: bool = False
+    """Whether it is the one inside the `nvidia-pytriton` wheel."""
 
     @classmethod
     def find(cls, setting: str | None = None, cache: Path = CACHE) -> Self:
@@ -85,7 +87,7 @@ class TritonServer:
         library = _python_library_folder()
         backends = _unpack_backend(server, cache / "triton" / f"pytriton-{wheel.version}")
         libraries = Path(str(wheel.locate_file("nvidia_pytriton.libs")))
-        return cls(server / "bin" / "tritonserver", backends, (library, libraries))
+        return cls(server / "bin" / "tritonserver", backends, (library, libraries), embedded=True)
 
     def command(self, repository: Path, ports: TritonPorts, shm_prefix: str, exit_timeout_s: int = 30) -> list[str]:
         """The command line for one model repository; `shm_prefix` begins the names of its shared-memory regions.

@@ -6,7 +6,7 @@ import pytest
 
 from launch.triton import REPOSITORY_ROOT
 
-COMMANDS = ["serve", "download", "dev-release"]
+COMMANDS = ["serve", "doctor", "verify", "download", "dev-release"]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
