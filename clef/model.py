@@ -14,7 +14,7 @@ from torch import Tensor
 from clef import warmup
 from clef.batch import Record
 from clef.collate import collate
-from clef.errors import DeviceLost, ReleaseError
+from clef.errors import DeviceLost, InvalidRecord, ReleaseError
 from clef.head import JointHead
 from clef.kernels import missing_kernels, refusal
 from clef.prefix import Prefix
@@ -57,8 +57,10 @@ class ClefModel:
         return cls(trunk, JointHead.load(release, place), place, settings)
 
     def check(self, record: Record) -> None:
-        """Raises InvalidRecord where the record contradicts itself or does not fit this release."""
+        """Raises InvalidRecord where the record contradicts itself, is too long or does not fit this release."""
         record.check()
+        if record.length > self._settings.max_length:
+            raise InvalidRecord(f"a record has {record.length} tokens; {self._settings.max_length} are allowed")
         self._trunk.check(record)
 
     def prefix(self, record: Record) -> Prefix | None:

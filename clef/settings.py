@@ -24,6 +24,8 @@ class ModelSettings(BaseSettings):
     """A torch device; `auto`: the one that the caller gives."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """The trunk's type; `auto`: bfloat16 on CUDA, float32 elsewhere. The head always works in float32."""
+    max_length: int = Field(16384, gt=0)
+    """Tokens of one record at most: the preprocess step's, for those who ask the model step themselves."""
     batch_tokens: int = Field(16384, gt=0)
     """Padded tokens of one micro-batch at most, see `clef.planner`; a longer record goes alone."""
     batch_records: int = Field(32, gt=0)

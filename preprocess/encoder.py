@@ -24,7 +24,8 @@ from preprocess.video_processor import Clip
 PATCHES_PER_TOKEN = 4
 # The needed tokens are counted to the end for inputs up to this many times the limit, and said as "at least" beyond.
 EXACT_UP_TO = 2
-# What is cut off is counted, too: a state of more tokens is refused even where it may be cut (4 s of work).
+# What is cut off is counted, too: a state of more tokens is refused even where it may be cut (4 s of work). Told as
+# the limit `max_tokens_cut`.
 MOST_TOKENS_CUT = 2_000_000
 
 

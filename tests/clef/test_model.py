@@ -87,6 +87,12 @@ def test_a_contradictory_record_is_refused(model: ClefModel) -> None:
         model.check(replace(made(3, [1]), state_end=9))
 
 
+def test_a_record_at_the_longest_length_is_taken_and_one_token_more_is_not(model: ClefModel) -> None:
+    model.check(made(16_384, [2]))
+    with pytest.raises(InvalidRecord, match="16385 tokens; 16384 are allowed"):
+        model.check(made(16_385, [2]))
+
+
 def test_bfloat16_stays_near(model: ClefModel) -> None:
     """Its tolerance on this release; the head itself stays in float32."""
     loaded = ClefModel.load(ModelSettings(release=RELEASE, dtype="bfloat16"), "cpu")
