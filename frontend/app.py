@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Iterator
 
 from fastapi import FastAPI
@@ -35,6 +36,8 @@ from frontend.settings import Settings, SettingsError
 from frontend.triton import Triton
 from frontend.usage import UsageLog
 
+# The project's, as the newest heading of CHANGELOG.md has it.
+VERSION = "0.1.0"
 DESCRIPTION = "Decisions by Cloudflare's Clef models on Triton Inference Server, in the SystemOne contract."
 
 
@@ -71,7 +74,7 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
 
     app = FastAPI(
         title="clef-triton",
-        version="1",
+        version=VERSION,
         description=DESCRIPTION,
         lifespan=lifespan,
         # A redirect would be built from the Host header, and clients drop a POST's body on it.
@@ -89,12 +92,18 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
     app.include_router(health.router(settings, triton, heartbeat))
     app.include_router(metrics.router(counters))
     app.add_api_route("/", _index, response_class=PlainTextResponse, tags=["Service"], summary="Where to look")
-    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    documented = functools.cache(functools.partial(document, app))
+    app.openapi = lambda: documented(videos=_reads_videos(triton))  # type: ignore[method-assign]
     app.add_middleware(LingeringClose)
     app.add_middleware(HeadAsGet)
     # The outermost: it sees every answer.
     app.add_middleware(RequestContext, render_for=render_for, finished=accounting.finished)
     return app
+
+
+def _reads_videos(triton: Triton) -> bool:
+    info = triton.info()
+    return info is not None and bool(info.settings.get("videos"))
 
 
 @contextlib.contextmanager

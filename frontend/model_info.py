@@ -16,6 +16,7 @@ class ModelInfo:
     description: str
     release_date: str
     revision: str
+    size_bytes: int
     settings: Mapping[str, Any]
     limits: Mapping[str, int]
 
@@ -36,6 +37,7 @@ class ModelInfo:
                 description=fields["description"],
                 release_date=fields["release_date"],
                 revision=fields["revision"],
+                size_bytes=fields["size_bytes"],
                 settings=fields["settings"],
                 limits=fields["limits"],
             )

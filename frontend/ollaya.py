@@ -187,7 +187,7 @@ def _model(info: ModelInfo, name: str) -> dict[str, Any]:
         "name": name,
         "model": name,
         "modified_at": _modified_at(info),
-        "size": 0,
+        "size": info.size_bytes,
         "digest": info.revision,
         "details": _DETAILS,
     }

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from preprocess.encoder import Encoder
+from preprocess.encoder import MOST_TOKENS_CUT, Encoder
 from preprocess.errors import ValidationFailed
 from preprocess.image_references import VIDEOS, decode_reference
 from preprocess.images import Bytes, ImageRules, Images, Ints
@@ -48,7 +48,7 @@ class Preprocessor:
         self._info = json.dumps(_describe(settings, release), ensure_ascii=False).encode()
 
     def info(self) -> bytes:
-        """MODEL_INFO: JSON with name, aliases, description, release_date, revision, settings and limits."""
+        """MODEL_INFO: JSON with name, aliases, description, release_date, revision, size_bytes, settings and limits."""
         return self._info
 
     def __call__(self, body: bytes, images: Sequence[bytes] | None, parameters: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -155,10 +155,12 @@ def _describe(settings: Settings, release: Release) -> dict[str, Any]:
         "description": description,
         "release_date": release.date,
         "revision": release.revision,
+        "size_bytes": release.size_bytes,
         "settings": {name: getattr(settings, name) for name in shown},
         "limits": {name: getattr(settings, name) for name in limits + more_limits}
         | {
             "max_levels": MAX_LEVELS,
+            "max_tokens_cut": MOST_TOKENS_CUT,
             "max_images": settings.images_allowed,
             "max_pixels_together": settings.pixels_together,
         },

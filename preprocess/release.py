@@ -21,11 +21,13 @@ class ReleaseError(Exception):
 class Release:
     """`revision`: the pinned one where the download recorded it, else a sha256 of what lists the weights.
 
-    `date`: the day, UTC, on which the weights' list was written to this disk; the files hold no other.
+    `date`: the day, UTC, on which the weights' list was written to this disk; the files hold no other. `size_bytes`: of
+    the weights, trunk and head, on this disk.
     """
 
     revision: str
     date: str
+    size_bytes: int
     random_weights: bool
 
     @classmethod
@@ -36,7 +38,8 @@ class Release:
             raise ReleaseError(f"CLEF_RELEASE: {path} holds neither {INDEX} nor {SINGLE}.")
         date = datetime.fromtimestamp(weights.stat().st_mtime, UTC).date().isoformat()
         revision = _recorded_revision(path) or hashlib.sha256(_listing(weights)).hexdigest()
-        return cls(revision, date, (path / RANDOM_WEIGHTS).is_file())
+        size_bytes = sum(file.stat().st_size for file in path.glob("*.safetensors"))
+        return cls(revision, date, size_bytes, (path / RANDOM_WEIGHTS).is_file())
 
 
 def _recorded_revision(path: Path) -> str | None:

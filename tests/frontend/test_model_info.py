@@ -14,6 +14,7 @@ FIELDS: dict[str, Any] = {
     "description": "d",
     "release_date": "2026-10-01",
     "revision": "r",
+    "size_bytes": 19_000_000_000,
     "settings": {"confidence": "typesafe"},
     "limits": {"max_questions": 7, "max_body_bytes": 1000, "something_new": 1},
 }
@@ -23,6 +24,7 @@ def test_reads_every_field_and_names_each_model_once() -> None:
     info = ModelInfo.parse(json.dumps(FIELDS).encode())
     assert info.names == ("clef-flash", "clef")
     assert (info.description, info.release_date, info.revision) == ("d", "2026-10-01", "r")
+    assert info.size_bytes == 19_000_000_000
     assert info.limits["max_questions"] == 7
 
 

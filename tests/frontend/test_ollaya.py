@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,9 +14,10 @@ from frontend.ollaya import ModelNotFound, canonical, from_systemone, served_nam
 from preprocess.errors import ValidationFailed
 from tests.frontend.fakes import FakeTriton
 from tests.frontend.running import NOUL, assert_documented, until_ready
-from tests.golden_cases import CASES
+from tests.golden_cases import CASES, RELEASE
 from tests.invariants import assert_answer
 
+CHANGELOG = (Path(__file__).parents[2] / "CHANGELOG.md").read_text("utf-8")
 NAMES = ("clef-flash", "clef", "clef:flash")
 OWN = [
     "routing",
@@ -238,14 +241,15 @@ async def test_ps_shows_the_model_while_it_answers(client: httpx.AsyncClient, tr
     assert (await client.get("/api/ps")).json() == {"models": []}
 
 
-async def test_version(client: httpx.AsyncClient, app: FastAPI) -> None:
-    response = await client.get("/api/version")
-    assert response.json() == {"version": app.version}
-    assert_documented(app, response)
+async def test_version_is_the_projects(client: httpx.AsyncClient) -> None:
+    newest = re.search(r"^## (\d+\.\d+\.\d+)\b", CHANGELOG, re.MULTILINE)
+    assert newest is not None
+    assert (await client.get("/api/version")).json() == {"version": newest[1]}
+    assert (await client.get("/openapi.json")).json()["info"]["version"] == newest[1]
 
 
-@pytest.mark.parametrize("path", ["/api/generate", "/api/chat", "/api/pull"])
-async def test_what_a_decision_model_does_not_do(client: httpx.AsyncClient, path: str) -> None:
-    response = await client.post(path, json={"model": "clef"})
-    assert response.status_code == 404
-    assert response.json()["code"] == "NOT_FOUND"
+async def test_the_size_is_that_of_the_weights_on_disk(client: httpx.AsyncClient) -> None:
+    size = sum(file.stat().st_size for file in RELEASE.glob("*.safetensors"))
+    assert size > 100_000
+    for path in ("/api/tags", "/api/ps"):
+        assert {model["size"] for model in (await client.get(path)).json()["models"]} == {size}

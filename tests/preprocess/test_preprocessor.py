@@ -222,7 +222,8 @@ def test_model_info() -> None:
         release=RELEASE, model_name="mine", model_aliases=("a", "mine", "b"), digits=6, max_length=128, max_images=9
     )
     info = json.loads(Preprocessor(settings).info())
-    assert list(info) == ["name", "aliases", "description", "release_date", "revision", "settings", "limits"]
+    described = ["description", "release_date", "revision", "size_bytes"]
+    assert list(info) == ["name", "aliases", *described, "settings", "limits"]
     assert (info["name"], info["aliases"]) == ("mine", ["a", "b"])
     assert "random weights, its answers mean nothing" in info["description"]
     assert len(info["revision"]) == 64 and len(info["release_date"]) == 10
@@ -237,6 +238,7 @@ def test_model_info() -> None:
     }
     assert (info["limits"]["max_length"], info["limits"]["max_images"]) == (128, 2)
     assert info["limits"]["max_pixels_together"] == 128 * 1_024
+    assert info["limits"]["max_tokens_cut"] == 2_000_000
 
 
 def test_videos_without_the_extra_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,17 @@ def test_the_date_is_that_of_the_weights_list(tmp_path: Path) -> None:
     assert Release.read(tmp_path).date == "2026-09-21"
 
 
+def test_the_size_is_that_of_every_file_of_weights(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors.index.json").write_bytes(b"{}")
+    (tmp_path / "elsewhere").write_bytes(bytes(1_000))
+    # As huggingface_hub's cache has them.
+    (tmp_path / "model-00001-of-00002.safetensors").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "model-00002-of-00002.safetensors").write_bytes(bytes(200))
+    (tmp_path / "joint_head.safetensors").write_bytes(bytes(30))
+    (tmp_path / "tokenizer.json").write_bytes(bytes(4))
+    assert Release.read(tmp_path).size_bytes == 1_230
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_folder_without_weights_is_no_release(tmp_path: Path, exists: bool) -> None:
     with pytest.raises(ReleaseError, match="CLEF_RELEASE"):
