@@ -9,6 +9,7 @@ from frontend import head, workers_ai
 from frontend.ollaya_documents import decide_request
 from frontend.openai_types import DecisionRequest
 from preprocess.assets import Asset
+from preprocess.image_references import LEAST_FRAMES
 from preprocess.presets import PRESETS
 from preprocess.schema import MAX_LEVELS, MAX_OPTIONS, Request
 
@@ -22,6 +23,18 @@ _IMAGE = {
         {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
     ],
 }
+_VIDEO = {
+    "anyOf": [
+        {"type": "array", "minItems": LEAST_FRAMES, "items": _IMAGE, "description": "The frames, all of one size."},
+        {
+            "type": "string",
+            "description": "A data URL or base64 of an MP4 or WebM file; 422 where the server decodes no files. "
+            "Nothing is ever fetched.",
+        },
+    ],
+}
+_READ_VIDEOS = {"anyOf": [{"type": "array", "items": _VIDEO}, {"type": "null"}]}
+_NO_VIDEOS = {"anyOf": [{"type": "array", "maxItems": 0}, {"type": "null"}], "description": "This server reads none."}
 _PRESET = {"enum": list(PRESETS)}
 _ASSETS = {
     "description": "Images by the placeholder that stands for them in the texts of state, instructions and criteria.",
@@ -37,28 +50,26 @@ _ASSETS = {
 }
 
 
-def document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, made once."""
-    if app.openapi_schema is None:
-        schema = get_openapi(
-            title=app.title,
-            version=app.version,
-            description=app.description,
-            routes=app.routes,
-            openapi_version="3.1.0",
-        )
-        schema["components"]["schemas"].update(request_schemas())
-        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        for path in schema["paths"].values():
-            for operation in path.values():
-                if "401" in operation["responses"]:
-                    operation["security"] = [{}, {"key": []}]  # a server without keys, or with a public tier, takes {}
-        head.document(schema["paths"])
-        app.openapi_schema = schema
-    return app.openapi_schema
+def document(app: FastAPI, *, videos: bool) -> dict[str, Any]:
+    """The OpenAPI document of a server that reads videos, or none."""
+    schema = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        openapi_version="3.1.0",
+    )
+    schema["components"]["schemas"].update(request_schemas(videos=videos))
+    schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path in schema["paths"].values():
+        for operation in path.values():
+            if "401" in operation["responses"]:
+                operation["security"] = [{}, {"key": []}]  # a server without keys, or with a public tier, takes {}
+    head.document(schema["paths"])
+    return schema
 
 
-def request_schemas() -> dict[str, Any]:
+def request_schemas(*, videos: bool) -> dict[str, Any]:
     """`Request`, the schemas of its questions, and what other dialects make of it.
 
     pydantic writes down the fields; what the validator checks by functions of its own is added here.
@@ -76,7 +87,7 @@ def request_schemas() -> dict[str, Any]:
     fields["model"] = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "Missing: the only one served."}
     fields["state"]["description"] = "Any JSON value."
     fields["images"]["anyOf"][0]["items"] = _IMAGE
-    fields["videos"] = {"anyOf": [{"type": "array", "maxItems": 0}, {"type": "null"}]}
+    fields["videos"] = _READ_VIDEOS if videos else _NO_VIDEOS
     fields["assets"] = _ASSETS
     fields["x_preset"] = {
         "anyOf": [_PRESET, {"type": "null"}],

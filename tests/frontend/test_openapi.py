@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -8,6 +10,9 @@ from jsonschema import Draft202012Validator, ValidationError
 from openapi_spec_validator import validate
 
 from frontend.documents import REQUEST_EXAMPLES
+from preprocess.errors import ValidationFailed
+from preprocess.schema import parse_request
+from tests.frontend.fakes import FakeTriton
 from tests.golden_cases import CASES
 
 
@@ -48,6 +53,51 @@ async def test_is_an_openapi_document(document: dict[str, Any]) -> None:
         "/api/version",
         "/api/presets",
     }
+
+
+FRAME = "data:image/png;base64,AAAA"
+OF_VIDEOS: list[tuple[Any, bool]] = [
+    ([], True),
+    (None, True),
+    ([[FRAME, "AAAA"]], True),
+    ([[FRAME, {"url": FRAME}], [FRAME] * 3], True),
+    (["data:video/mp4;base64,AAAA"], True),
+    ([[FRAME]], False),
+    ([[FRAME, 5]], False),
+    ([{"url": FRAME}], False),
+    ({}, False),
+    ("data:video/mp4;base64,AAAA", False),
+]
+
+
+async def test_its_schema_of_videos_is_that_of_the_release_that_is_served(
+    client: httpx.AsyncClient, triton: FakeTriton
+) -> None:
+    settings = triton.ensemble.preprocess.settings
+
+    def taken(request: dict[str, Any], reads: bool) -> bool:
+        try:
+            parse_request(json.dumps(request).encode(), settings.model_copy(update={"videos": reads}))
+        except ValidationFailed:
+            return False
+        return True
+
+    for reads in (False, True, False):
+        document = await document_of(client, triton, reads)
+        for videos, good in OF_VIDEOS:
+            request = {"state": 1, "questions": {"q": {"type": "noul"}}, "videos": videos}
+            assert valid(document, request) is taken(request, reads) is (good and (reads or not videos)), videos
+
+
+async def test_is_an_openapi_document_where_videos_are_read(client: httpx.AsyncClient, triton: FakeTriton) -> None:
+    validate(await document_of(client, triton, True))
+
+
+async def document_of(client: httpx.AsyncClient, triton: FakeTriton, reads_videos: bool) -> dict[str, Any]:
+    """The document where such a server answers."""
+    assert triton.model is not None
+    triton.model = replace(triton.model, settings={**triton.model.settings, "videos": reads_videos})
+    return (await client.get("/openapi.json")).json()
 
 
 async def test_its_schema_takes_what_the_validator_takes(document: dict[str, Any]) -> None:
