@@ -13,6 +13,9 @@ from launch.process import STOP_SIGNALS, Child, next_signal, wait_until
 
 REMIND_AFTER_S = 30
 ASK_EVERY_S = 1.0
+# For each process of a service that answers nothing: it owes nobody an answer, and a Triton whose step is gone would
+# wait for it as long as it may.
+HOPELESS_STOP_S = 5.0
 
 
 class Supervisor:
@@ -77,6 +80,7 @@ class Supervisor:
                 continue
             unhealthy_since = unhealthy_since or time.monotonic()
             if time.monotonic() - unhealthy_since > self._unhealthy_timeout_s:
+                self._stop_timeout_s = min(self._stop_timeout_s, HOPELESS_STOP_S)
                 names = ", then ".join(f"{child.name}'s" for child in self._children)
                 raise LaunchError(
                     f"Nothing was answered for {self._unhealthy_timeout_s:.0f} s (LAUNCH_UNHEALTHY_TIMEOUT_S), though "
