@@ -1,8 +1,9 @@
 """The truth about readiness: an answer that came lately, or every step alive under a load that lets none come.
 
 Triton's own ready endpoints stay at 200 when a step's process has died, so the only proof is an answer. A real one
-counts; where none came for a while, the heartbeat asks a small question itself. While others wait with it, the device
-may be busy for longer than that question may take: then each step is asked by itself, which takes no device.
+counts; where none came for a while, the heartbeat asks a small question itself. While others wait with it, be they this
+frontend's or another's, the device may be busy for longer than that question may take: then each step is asked by
+itself, which takes no device, and the model step says how many wait.
 """
 
 import asyncio
@@ -94,10 +95,13 @@ class Heartbeat:
         asking = asyncio.create_task(self._failure())
         try:
             await asyncio.wait((asking,), timeout=self._timeout * _LOOK)
-            while self._loaded() and _slow(asking):
-                since = time.monotonic()
+            while self._may_be_load() and _slow(asking):
+                began, since = since, time.monotonic()
                 async with asyncio.timeout(self._timeout * (1 - _LOOK)):
-                    await self._ask_steps()
+                    others = await self._ask_steps()
+                if not (others or self._waiting):
+                    since = began
+                    break
                 self._proof = time.monotonic()
                 if asking.done():
                     break
@@ -114,12 +118,12 @@ class Heartbeat:
         finally:
             asking.cancel()
 
-    def _loaded(self) -> bool:
-        """Whether a late answer may be load's: others wait too, and the last answer came within a request's time.
+    def _may_be_load(self) -> bool:
+        """Whether a late answer is believed to be load's, where others wait too: for the time of one request.
 
         What is down comes up by an answer alone.
         """
-        return self._up and self._waiting > 0 and time.monotonic() - self._answered <= self._patience
+        return self._up and time.monotonic() - self._answered <= self._patience
 
     async def _failure(self) -> ServiceError | TimeoutError | None:
         try:
@@ -130,9 +134,9 @@ class Heartbeat:
             return error
         return None
 
-    async def _ask_steps(self) -> None:
+    async def _ask_steps(self) -> int:
         await self._ask_server()
-        await self._triton.ask_steps(PROBE_BODY, request_id=_REQUEST_ID, timeout_s=self._timeout)
+        return await self._triton.ask_steps(PROBE_BODY, request_id=_REQUEST_ID, timeout_s=self._timeout)
 
     async def _ask_server(self) -> None:
         if not await self._triton.ready(self._timeout):

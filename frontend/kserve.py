@@ -74,6 +74,16 @@ def cancel_request(token: str) -> service_pb2.ModelInferRequest:
     return message
 
 
+def requests_held(cancelled: service_pb2.ModelInferResponse) -> int:
+    """How many requests are with the model step, heartbeats aside, by its answer to a `cancel_request`.
+
+    Raises BadResponse.
+    """
+    with _named(cancelled) as outputs:
+        held: int = _INT.unpack(outputs["BATCH_SIZE"])[0]
+        return held
+
+
 def preprocess_request(body: bytes, request_id: str) -> service_pb2.ModelInferRequest:
     """A call of the preprocess step alone, for what the postprocess step needs of a request without images."""
     message = service_pb2.ModelInferRequest(model_name=PREPROCESS, id=request_id)

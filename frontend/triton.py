@@ -67,11 +67,12 @@ class Triton(Protocol):
         InternalError for every other failure, whose cause is in the log under the request's id.
         """
 
-    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> None:
+    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> int:
         """Ask each step by itself, the model step for nothing that it computes, so that a step which lives answers
         however much waits for the device. `body` is a request as for `decide`, and each step has `timeout_s`.
 
-        Raises what `decide` does.
+        Returns how many requests are with the model step, whoever's they are; heartbeats are not counted. Raises what
+        `decide` does.
         """
 
 
@@ -127,12 +128,13 @@ class TritonClient:
             self._give_up(token)
             raise
 
-    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> None:
+    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> int:
         with _failures_told(request_id):
-            # Nobody's token: the model step answers at once that it is done.
-            await self._stub.ModelInfer(kserve.cancel_request(uuid.uuid4().hex), timeout=timeout_s)
+            # Nobody's token: the model step answers at once.
+            told = await self._stub.ModelInfer(kserve.cancel_request(uuid.uuid4().hex), timeout=timeout_s)
             first = await self._stub.ModelInfer(kserve.preprocess_request(body, request_id), timeout=timeout_s)
             await self._stub.ModelInfer(kserve.postprocess_request(first, request_id), timeout=timeout_s)
+            return kserve.requests_held(told)
 
     def _give_up(self, token: str) -> None:
         """Have the model step drop a request: a cancelled call of an ensemble does not reach it on Triton 2.51."""

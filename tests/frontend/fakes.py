@@ -72,6 +72,7 @@ class FakeTriton:
     model: ModelInfo | None = None
     step_failure: Exception | None = None
     step_asks: int = 0
+    waiting: int = 0
 
     async def start(self) -> None:
         self.started = True
@@ -99,7 +100,11 @@ class FakeTriton:
         if not self.up:
             raise Overloaded("the model server is not available at the moment")
         left_s = deadline - time.time()
-        await asyncio.sleep(max(0.0, min(self.latency_s, left_s)))
+        self.waiting += call.request_id != "heartbeat"
+        try:
+            await asyncio.sleep(max(0.0, min(self.latency_s, left_s)))
+        finally:
+            self.waiting -= call.request_id != "heartbeat"
         if self.latency_s > left_s:
             raise DeadlineExceeded("the deadline passed before the answer came")
         failure = self.fault(call)
@@ -109,12 +114,13 @@ class FakeTriton:
         self.model = decision.model
         return decision
 
-    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> None:
+    async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> int:
         self.step_asks += 1
         if not self.up:
             raise Overloaded("the model server is not available at the moment")
         if self.step_failure is not None:
             raise self.step_failure
+        return self.waiting
 
     @property
     def real_calls(self) -> list[Call]:

@@ -25,7 +25,8 @@ _CODES = {500: grpc.StatusCode.INTERNAL, 503: grpc.StatusCode.UNAVAILABLE}
 
 class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
     """`failure` answers every inference with that gRPC status and text; `latency_s` is the model step's for each
-    answer, and not for a cancellation; `cancelled` counts. `dead` steps fail what reaches them, after `death_s`.
+    answer, and not for a cancellation; `held` counts what it has meanwhile, and `cancelled` what was given up. `dead`
+    steps fail what reaches them, after `death_s`.
     """
 
     def __init__(self, ensemble: FakeEnsemble) -> None:
@@ -36,6 +37,7 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.leave_out: str | None = None
         self.requests: list[service_pb2.ModelInferRequest] = []
         self.cancelled = 0
+        self.held = 0
         self.dead: set[str] = set()
         self.death_s = 0.0
 
@@ -58,22 +60,25 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
                 await asyncio.sleep(self.death_s)
                 await context.abort(grpc.StatusCode.INTERNAL, f"Failed to process the request(s) for '{step}'")
             if step == "clef_model" and "cancel" not in parameters:
-                await self._compute()
+                await self._compute(int(request.id != "heartbeat"))
         inputs = {
             tensor.name: content for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True)
         }
         return await getattr(self, f"_{request.model_name}")(request, inputs, parameters, context)
 
-    async def _compute(self) -> None:
+    async def _compute(self, counts: int) -> None:
+        self.held += counts
         try:
             await asyncio.sleep(self.latency_s)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
+        finally:
+            self.held -= counts
 
     async def _clef_model(self, request, inputs, parameters, context):
         assert list(parameters) == ["cancel"], "nobody else asks the model step itself"
-        return response_to(request, {"BATCH_SIZE": ("INT32", struct.pack("<i", 0))})
+        return response_to(request, {"BATCH_SIZE": ("INT32", struct.pack("<i", self.held))})
 
     async def _clef_preprocess(self, request, inputs, parameters, context):
         tensors = self.ensemble.preprocess(*elements(inputs["REQUEST"]), None, parameters)

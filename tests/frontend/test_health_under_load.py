@@ -63,6 +63,30 @@ async def test_a_micro_batch_of_any_length_is_no_reason(start, kserve: Kserve) -
     assert [task.result().status_code for task in running] == [200] * 3
 
 
+async def test_the_load_of_another_frontend_is_no_reason_either(start, kserve: Kserve) -> None:
+    busy, idle = await start(), await start()
+    running = await load(busy, kserve, 2 * STALE_S)
+    assert set(await statuses_until(idle, running)) == {200}
+    assert [task.result().status_code for task in running] == [200] * 3
+
+
+async def test_a_dead_step_is_noticed_behind_another_frontends_load_too(start, kserve: Kserve) -> None:
+    busy, idle = await start(), await start()
+    running = await load(busy, kserve, 20.0)
+    await asyncio.sleep(STALE_S)
+    assert (await idle.get("/health")).status_code == 200
+    kserve.death_s, kserve.dead = 60.0, {"clef_preprocess"}
+    assert await until_ready(idle, ready=False) < STALE_S
+    for task in running:
+        task.cancel()
+
+
+async def test_heartbeats_are_no_load_to_each_other(start, kserve: Kserve) -> None:
+    first, second = await start(), await start()
+    kserve.latency_s = 20.0
+    assert await until_ready(first, ready=False) + await until_ready(second, ready=False) < 2 * STALE_S
+
+
 @pytest.mark.parametrize("death_s", [0.5, 60.0], ids=["killed", "hung"])
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_dead_step_is_noticed_behind_a_long_micro_batch(

@@ -161,9 +161,23 @@ async def test_a_call_that_is_given_up_is_cancelled(client: TritonClient, kserve
 async def test_steps_that_live_answer_while_the_model_computes(client: TritonClient, kserve: Kserve) -> None:
     kserve.latency_s = 30.0
     async with asyncio.timeout(5):
-        await client.ask_steps(BODY, request_id="id", timeout_s=5.0)
+        assert await client.ask_steps(BODY, request_id="id", timeout_s=5.0) == 0
     asked = [request.model_name for request in kserve.requests]
     assert asked == ["clef_model", "clef_preprocess", "clef_postprocess"]
+
+
+async def test_the_steps_tell_how_many_requests_the_model_has(client: TritonClient, kserve: Kserve) -> None:
+    kserve.latency_s = 30.0
+    deadline = time.time() + 60
+    waiting = [
+        asyncio.create_task(client.decide(BODY, request_id=name, deadline=deadline)) for name in ("a", "b", "heartbeat")
+    ]
+    while len(kserve.requests) < len(waiting):
+        await asyncio.sleep(0.01)
+    assert await client.ask_steps(BODY, request_id="id", timeout_s=5.0) == 2
+    for call in waiting:
+        call.cancel()
+    await asyncio.wait(waiting)
 
 
 @pytest.mark.parametrize("step", STEPS)

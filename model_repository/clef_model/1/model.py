@@ -6,7 +6,8 @@ model is busy can be in the very next micro-batch.
 
 A request without tokens and with the parameter `cancel` is no request: it gives up the waiting one whose
 `cancel_token` it names. That is how a client that left reaches this step, since Triton 2.51 does not pass an ensemble's
-cancellation on.
+cancellation on. Its answer's `BATCH_SIZE` is the number of requests that are with this step, heartbeats aside: by that
+a frontend that waits tells load from an outage.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from adapter.call import Call
+from adapter.call import HEARTBEAT, Call
+from adapter.in_flight import InFlight
 from adapter.metrics import Metrics
 from adapter.scores import reply, tensors
 from adapter.shared_memory import bounded, free_bytes
@@ -29,7 +31,7 @@ from clef.settings import read_settings
 from preprocess.settings import Settings, deadline
 
 DEVICE_LOST_EXIT_CODE = 70
-NOTHING = Scores(np.empty(0, dtype=np.float32), queue_ms=0, compute_ms=0, batch_size=0)
+NO_LOGITS = np.empty(0, dtype=np.float32)
 
 
 class TritonPythonModel:
@@ -41,6 +43,7 @@ class TritonPythonModel:
         model.warm_up()
         warmup_s = time.monotonic() - loaded
         self._scheduler = Scheduler(model, settings, on_device_lost=lambda: os._exit(DEVICE_LOST_EXIT_CODE))
+        self._in_flight = InFlight()
         self._metrics = Metrics(model, self._scheduler, warmup_s, args["model_instance_name"])
 
     def execute(self, requests: list[pb_utils.InferenceRequest]) -> None:
@@ -58,8 +61,10 @@ class TritonPythonModel:
             told, inputs = parameters(request), read(request)
             if "cancel" in told and not len(inputs["INPUT_IDS"]):
                 self._scheduler.cancel(str(told["cancel"]))
-                send(sender, response(tensors(NOTHING)))
+                send(sender, response(tensors(Scores(NO_LOGITS, 0, 0, batch_size=self._in_flight.count))))
                 return
+            if request.request_id() != HEARTBEAT:
+                answer = self._in_flight.until(answer)
             records = split_records(inputs)
             token = str(told["cancel_token"]) if "cancel_token" in told else None
             self._scheduler.submit(Job(records, answer, deadline(told), sender.is_cancelled, token))
