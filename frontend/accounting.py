@@ -1,7 +1,7 @@
-"""What a request came to, for the metrics and for its row in the usage log."""
+"""What a request came to, for its access line, the metrics and its row in the usage log."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from frontend.context import CLIENT_GONE
@@ -11,31 +11,21 @@ from frontend.usage import UsageLog, UsageRow
 
 
 class Accounting:
-    """Sums up in the fields of the access line, which end with the request."""
+    """Keeps the books when a request has its answer, so that no answer waits for them."""
 
     def __init__(self, metrics: Metrics, usage: UsageLog) -> None:
         self._metrics = metrics
         self._usage = usage
 
-    def decided(self, fields: dict[str, Any], decision: Decision) -> None:
-        """Add a decision to its request."""
-        answer = json.loads(decision.response)
-        tokens = answer["usage"]["input_tokens"]
-        _add(fields, "questions", len(answer["answers"]))
-        _add(fields, "tokens", tokens)
-        _add(fields, "images", decision.images)
-        fields["model"] = decision.model.name
-        fields["batch_size"] = max(decision.batch_size, fields.get("batch_size", 0))
-        times_ms = {
-            "queue": decision.queue_ms,
-            "preprocess": decision.preprocess_ms,
-            "compute": decision.compute_ms,
-            "postprocess": decision.postprocess_ms,
-        }
-        self._metrics.decided(times_ms, decision.batch_size, tokens)
+    def finished(self, fields: dict[str, Any], decisions: Sequence[Decision]) -> None:
+        """A request has ended: adds what its decisions came to to `fields`, those of its access line.
 
-    def finished(self, fields: Mapping[str, Any]) -> None:
-        """A request has ended. Those that asked for no decision leave no row."""
+        A request that was for no decision leaves no row.
+        """
+        for decision in decisions:
+            self._decided(fields, decision)
+        if len(decisions) == 1:
+            fields.update({f"{step}_ms": round(value, 3) for step, value in decisions[0].times_ms.items()})
         dialect = fields.get("dialect")
         if dialect is None:
             return
@@ -54,6 +44,16 @@ class Accounting:
                 batch_size=fields.get("batch_size"),
             )
         )
+
+    def _decided(self, fields: dict[str, Any], decision: Decision) -> None:
+        answer = json.loads(decision.response)
+        tokens = answer["usage"]["input_tokens"]
+        _add(fields, "questions", len(answer["answers"]))
+        _add(fields, "tokens", tokens)
+        _add(fields, "images", decision.images)
+        fields["model"] = decision.model.name
+        fields["batch_size"] = max(decision.batch_size, fields.get("batch_size", 0))
+        self._metrics.decided(decision.times_ms, decision.batch_size, tokens)
 
 
 def _add(fields: dict[str, Any], name: str, number: int) -> None:

@@ -53,9 +53,8 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
         rates = Rates(settings.rate_storage, settings.rate_timeout_ms / 1000, counters)
     with _naming("SYSTEMONE_USAGE_URL"):
         usage = UsageLog(settings.usage_url, counters)
-    accounting = Accounting(counters, usage)
     heartbeat = Heartbeat(settings, triton)
-    decisions = Decisions(settings, triton, heartbeat, keys, rates, accounting)
+    decisions = Decisions(settings, triton, heartbeat, keys, rates)
     counters.in_flight.set_function(lambda: decisions.in_flight)
 
     @contextlib.asynccontextmanager
@@ -97,7 +96,7 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
     app.add_middleware(LingeringClose)
     app.add_middleware(HeadAsGet)
     # The outermost: it sees every answer.
-    app.add_middleware(RequestContext, render_for=render_for, finished=accounting.finished)
+    app.add_middleware(RequestContext, render_for=render_for, finished=Accounting(counters, usage).finished)
     return app
 
 

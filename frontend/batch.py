@@ -14,7 +14,7 @@ from fastapi.responses import Response
 
 from frontend.abandoned import unless_abandoned
 from frontend.decision import Decision
-from frontend.decisions import EARLY_BYTES, Decisions
+from frontend.decisions import INLINE_BYTES, Decisions
 from frontend.documents import BATCH_EXAMPLE, ERRORS, BatchAnswer, BatchError, ErrorBody
 from frontend.errors import internal_error
 from frontend.settings import Settings
@@ -85,7 +85,7 @@ class Batches:
     async def read(self, request: Request) -> list[bytes]:
         """The request's items. Raises a ServiceError for what is wrong with all of them."""
         body = await self._decisions.read(request)
-        if len(body) <= EARLY_BYTES:
+        if len(body) <= INLINE_BYTES:
             return split(body, self._settings.batch_max_items)
         return await asyncio.to_thread(split, body, self._settings.batch_max_items)
 

@@ -1,15 +1,17 @@
 """What every request has, in a pure ASGI middleware: an id, one line in the access log, an answer to any failure."""
 
+import asyncio
 import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from frontend.decision import Decision
 from frontend.errors import Render, internal_error
 
 _log = logging.getLogger("frontend.access")
@@ -23,12 +25,15 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 class RequestContext:
     """Sets `request.state`: `request_id`, `started` (of `time.perf_counter`), `log` (fields of the access line),
-    `render` (the envelope of the path's errors), and `caller`, None until somebody asks. At the end `finished` is told
-    the fields.
+    `render` (the envelope of the path's errors), `caller`, None until somebody asks, and `decisions`, what Triton
+    answered for it. At the end `finished` is told the fields, to which it may add, and the decisions.
     """
 
     def __init__(
-        self, app: ASGIApp, render_for: Callable[[str], Render], finished: Callable[[Mapping[str, Any]], None]
+        self,
+        app: ASGIApp,
+        render_for: Callable[[str], Render],
+        finished: Callable[[dict[str, Any], Sequence[Decision]], None],
     ) -> None:
         self.app = app
         self._render_for = render_for
@@ -49,6 +54,7 @@ class RequestContext:
             "log": fields,
             "render": self._render_for(scope["path"]),
             "caller": None,
+            "decisions": [],
         }
         id_headers = [(name, request_id.encode()) for name in ID_HEADERS]
 
@@ -68,11 +74,15 @@ class RequestContext:
                 raise
             await state["render"](internal_error(request_id), request_id)(scope, receive, send_with_ids)
         finally:
+            fields["ms"] = round((time.perf_counter() - started) * 1000, 3)
             # The template, not the path: a path may hold what a client typed.
             fields["route"] = getattr(scope.get("route"), "path", None)
-            fields["ms"] = round((time.perf_counter() - started) * 1000, 3)
-            _log.info("request", extra={"fields": fields})
-            self._finished(fields)
+            try:
+                # The event loop writes when its tasks have had their turn: the answer goes out before the books.
+                await asyncio.sleep(0)
+            finally:
+                self._finished(fields, state["decisions"])
+                _log.info("request", extra={"fields": fields})
 
 
 def _request_id(scope: Scope) -> str:

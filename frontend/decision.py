@@ -17,3 +17,13 @@ class Decision:
     postprocess_ms: float
     batch_size: int
     images: int
+
+    @property
+    def times_ms(self) -> dict[str, float]:
+        """Milliseconds by step, in the contract's order; `queue` is the model step's."""
+        return {
+            "queue": self.queue_ms,
+            "preprocess": self.preprocess_ms,
+            "compute": self.compute_ms,
+            "postprocess": self.postprocess_ms,
+        }

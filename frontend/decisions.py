@@ -10,7 +10,6 @@ from typing import Any
 from starlette.requests import Request
 
 from frontend.abandoned import unless_abandoned
-from frontend.accounting import Accounting
 from frontend.body import read_body
 from frontend.decision import Decision
 from frontend.health import Heartbeat
@@ -23,11 +22,10 @@ from frontend.settings import Settings
 from frontend.tiers import Caller, Tier
 from frontend.triton import Triton
 from preprocess.errors import Overloaded
-from preprocess.schema import parse_request
 from preprocess.settings import Settings as RequestSettings
 
-# Longer bodies are not parsed in the event loop, where they would hold up every other request.
-EARLY_BYTES = 64 * 1024
+# Longer bodies are not unpacked in the event loop, where they would hold up every other request.
+INLINE_BYTES = 64 * 1024
 
 
 class Decisions:
@@ -40,14 +38,12 @@ class Decisions:
         heartbeat: Heartbeat,
         keys: KeyRing,
         rates: Rates,
-        accounting: Accounting,
     ) -> None:
         self._settings = settings
         self._triton = triton
         self._heartbeat = heartbeat
         self._keys = keys
         self._rates = rates
-        self._accounting = accounting
         self._in_flight = 0
         self._known: tuple[ModelInfo, dict[Tier, RequestSettings]] | None = None
 
@@ -100,7 +96,7 @@ class Decisions:
         boundary = boundary_of(request.headers.get("content-type", ""), body)
         if boundary is None:
             return body, ()
-        if len(body) <= EARLY_BYTES:
+        if len(body) <= INLINE_BYTES:
             return unpack(body, boundary, self._request_settings(request))
         return await asyncio.to_thread(unpack, body, boundary, self._request_settings(request))
 
@@ -143,9 +139,6 @@ class Decisions:
         """As `decide`, for one of several bodies that came with `request`: whether its client stays is the caller's
         to watch. `deadline` is in Unix seconds.
         """
-        # The preprocess step refuses the rest, with the same words.
-        if len(body) <= EARLY_BYTES:
-            parse_request(body, self._request_settings(request))
         with self._heartbeat.watching():
             decision = await self._triton.decide(
                 body,
@@ -154,7 +147,7 @@ class Decisions:
                 parameters={**(parameters or {}), **_tier(request).parameters()},
                 images=images,
             )
-        self._accounting.decided(request.state.log, decision)
+        request.state.decisions.append(decision)
         return decision
 
     def _request_settings(self, request: Request) -> RequestSettings:

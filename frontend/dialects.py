@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from starlette.responses import Response
 
-from frontend.decisions import EARLY_BYTES
+from frontend.decisions import INLINE_BYTES
 from frontend.errors import headers_of
 from frontend.model_info import ModelInfo
 from frontend.triton import Triton
@@ -23,7 +23,7 @@ async def translated(body: bytes, translate: Callable[[dict[str, Any]], T]) -> T
 
     Raises InvalidRequest (400) where there is none, ValidationFailed (422), and what `translate` raises.
     """
-    if len(body) <= EARLY_BYTES:
+    if len(body) <= INLINE_BYTES:
         return translate(json_object(body))
     # A long body would hold up every other request.
     return await asyncio.to_thread(lambda: translate(json_object(body)))

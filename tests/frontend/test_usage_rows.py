@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from frontend.decisions import EARLY_BYTES
+from frontend.decisions import INLINE_BYTES
 from preprocess.errors import InternalError
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
 from tests.frontend.kserve_server import Kserve, serving
@@ -68,7 +68,7 @@ async def test_a_row_names_its_dialect(place: Place, triton: FakeTriton) -> None
 async def test_a_row_counts_images_in_bodies_of_any_length(place: Place, triton: FakeTriton) -> None:
     images = CASES["two-images"]["request"]["images"]
     async with opened(place.settings(), triton) as client:
-        for padding in ("", " " * 2 * EARLY_BYTES):
+        for padding in ("", " " * 2 * INLINE_BYTES):
             body = json.dumps({**NOUL, "images": images}) + padding
             assert (await client.post("/v1/systemone", content=body)).status_code == 200
     assert [row["images"] for row in place.rows()] == [2, 2]
