@@ -10,10 +10,13 @@ RUN := .venv/bin/python
 # Triton was installed without its own dependencies.
 NOISE := Collecting|Looking|Requirement|Using cached|Processing|Created|Downloading .*( kB|metadata)|Attempting|Found|\
 Uninstalling|Successfully|WARNING: Location|\[notice|ERROR: pip.s dependency resolver|nvidia-pytriton .*requires|$$
-PIP = $(RUN) -m pip install --disable-pip-version-check --progress-bar off
+PIP_OPTIONS := --disable-pip-version-check --progress-bar off
+PIP = $(RUN) -m pip install $(PIP_OPTIONS)
+PINNED := -c requirements/constraints.txt
+AUDIT := .cache/audit
 TERSE = 2>&1 | sed -uE '/^ *($(NOISE))/d; s/^(Installing collected packages).*/\1/'
 
-.PHONY: help serve test test-clients test-videos lint bench clean
+.PHONY: help serve test test-clients test-videos lint bench fuzz audit sbom clean
 
 help:  ## Show this
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -38,14 +41,27 @@ lint: .venv/.test  ## Check style and types
 bench: .venv/.bench  ## Measure; the figures go to perf/
 	@exec $(RUN) -m perf $(ARGS)
 
+fuzz: .venv/.test  ## Look for inputs that break the request parser or the image decoder; ARGS=SECONDS, 60 without
+	@exec $(RUN) -m tests.fuzz $(ARGS)
+
+audit: $(AUDIT)/.made  ## Look up known vulnerabilities of every pinned version
+	@$(AUDIT)/bin/python requirements/audit.py $(AUDIT)/bin/pip-audit $(ARGS)
+
+sbom: $(AUDIT)/.made .venv/.serve  ## Write what is installed here and in the images, as CycloneDX, to .cache/sbom/
+	@mkdir -p .cache/sbom
+	@$(AUDIT)/bin/cyclonedx-py environment --output-reproducible --of JSON -o .cache/sbom/machine.cdx.json .venv
+	@for image in triton frontend; do $(AUDIT)/bin/cyclonedx-py requirements --output-reproducible --of JSON \
+		-o .cache/sbom/$$image-image.cdx.json docker/$$image/requirements.lock; done
+	@ls .cache/sbom/*
+
 clean:  ## Remove the environment, the development release and every cache
 	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/.serve: requirements/serve.txt requirements/embedded-triton.txt
+.venv/.serve: requirements/serve.txt requirements/constraints.txt requirements/embedded-triton.txt
 	@sh launch/venv.sh '$(PYTHON)'
 	@echo 'installing packages into .venv: a minute or several, 1.5 GB on disk (more with PyTorch for CUDA)'
-	@$(PIP) -r requirements/serve.txt $(TERSE)
+	@$(PIP) $(PINNED) -r requirements/serve.txt $(TERSE)
 	@if [ -z "$${CLEF_TRITON:-}" ] && ! PATH="$$PATH:/opt/tritonserver/bin" command -v tritonserver >/dev/null; then \
 		case "$$(uname -sm)" in \
 		'Linux x86_64') $(PIP) --no-deps -r requirements/embedded-triton.txt $(TERSE) ;; \
@@ -58,11 +74,16 @@ clean:  ## Remove the environment, the development release and every cache
 .venv/.test: .venv/.serve requirements/test.txt requirements/test-no-deps.txt tests/debian.sh
 	@echo 'installing what the tests need'
 	@sh tests/debian.sh postgresql redis-server haproxy prometheus systemd
-	@$(PIP) -r requirements/test.txt $(TERSE)
+	@$(PIP) $(PINNED) -r requirements/test.txt $(TERSE)
 	@$(PIP) --no-deps -r requirements/test-no-deps.txt $(TERSE)
 	@touch $@
 
 .venv/.bench: .venv/.test requirements/bench.txt
 	@sh tests/debian.sh wrk libb64-0d
-	@$(PIP) -r requirements/bench.txt $(TERSE)
+	@$(PIP) $(PINNED) -r requirements/bench.txt $(TERSE)
+	@touch $@
+
+$(AUDIT)/.made: requirements/audit.txt | .venv/.serve
+	@$(RUN) -m venv --clear $(AUDIT)
+	@$(AUDIT)/bin/python -m pip install $(PIP_OPTIONS) -r requirements/audit.txt $(TERSE)
 	@touch $@

@@ -65,11 +65,11 @@ def calls(checkout: Path) -> list[str]:
 
 
 SERVE_INSTALLS = [
-    "-m pip install -r requirements/serve.txt",
+    "-m pip install -c requirements/constraints.txt -r requirements/serve.txt",
     "-m pip install --no-deps -r requirements/embedded-triton.txt",
 ]
 TEST_INSTALLS = [
-    "-m pip install -r requirements/test.txt",
+    "-m pip install -c requirements/constraints.txt -r requirements/test.txt",
     "-m pip install --no-deps -r requirements/test-no-deps.txt",
 ]
 LINTS = ["-m ruff check", "-m ruff format --check", "-m mypy"]
@@ -131,7 +131,7 @@ def test_test_fails_with_any_of_its_parts(checkout: Path, make: Make, failing: s
 def test_help_names_every_command(make: Make) -> None:
     said = make("help").stdout
     assert [line.split()[1] for line in said.splitlines()] == [
-        *("help", "serve", "test", "test-clients", "test-videos", "lint", "bench", "clean"),
+        *("help", "serve", "test", "test-clients", "test-videos", "lint", "bench", "fuzz", "audit", "sbom", "clean"),
     ]
 
 
