@@ -1,20 +1,14 @@
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 
 import pytest
 
 from clef.model import ClefModel
 from clef.settings import ModelSettings
+from tests.clef.desk import PATIENCE_S, Desk, Gate
+from tests.clef.made_records import made
 from tests.golden_cases import RELEASE
-
-
-@pytest.fixture(autouse=True)
-def only_the_tests_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings come from a test alone, whatever the environment of whoever runs it."""
-    for name in os.environ:
-        if name.startswith("CLEF_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -25,3 +19,19 @@ def settings() -> ModelSettings:
 @pytest.fixture(scope="session")
 def model() -> ClefModel:
     return ClefModel.load(ModelSettings(release=RELEASE, device="cpu"), "cpu")
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def desk(gate: Gate, settings: ModelSettings) -> Iterator[Desk]:
+    """Its model is busy with a first record of one token until the gate opens; at the end each job has one answer."""
+    desk = Desk(gate, settings)
+    desk.ask(made(1, [1]))
+    assert gate.entered.wait(PATIENCE_S)
+    yield desk
+    gate.opened.set()
+    desk.close()

@@ -1,22 +1,11 @@
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from preprocess.encoder import Encoder
 from preprocess.settings import Settings, SpecialTokens
 from preprocess.tokenizer import Tokenizer, Vocabulary
 from tests.golden_cases import RELEASE
-
-
-@pytest.fixture(autouse=True)
-def only_the_tests_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings come from a test alone, whatever the environment of whoever runs it."""
-
-    for name in os.environ:
-        if name.startswith("CLEF_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture
