@@ -120,9 +120,21 @@ def wait_for(url: str, process: psutil.Process, log: Path) -> None:
     pytest.fail(f"{url} never became ready:\n{log.read_text(errors='replace')[-6000:]}")
 
 
+def with_tmpfs(command: list[str], folder: Path, size: str) -> list[str]:
+    """The command, to which `folder` is a file system of its own, in memory and of this size (`64m`)."""
+    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    script = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
+    return [*unshare, "sh", "-c", script, "sh", size, str(folder), *command]
+
+
 @contextmanager
-def start_frontend(folder: Path, triton: TritonPorts, **settings: str) -> Iterator[tuple[str, psutil.Process]]:
-    """A frontend of its own: its URL and its process. Its log is `frontend.log` in `folder`."""
+def start_frontend(
+    folder: Path, triton: TritonPorts, disk: str | None = None, **settings: str
+) -> Iterator[tuple[str, psutil.Process]]:
+    """A frontend of its own: its URL and its process. Its log is `frontend.log` in `folder`.
+
+    `disk` is the size of a file system of the frontend's own at `disk` in `folder`.
+    """
     (port,) = free_ports(1)
     log, url = folder / "frontend.log", f"http://127.0.0.1:{port}"
     environment = (
@@ -135,20 +147,23 @@ def start_frontend(folder: Path, triton: TritonPorts, **settings: str) -> Iterat
         }
         | settings
     )
-    with running([sys.executable, "-m", "frontend"], environment, log) as process:
+    command = [sys.executable, "-m", "frontend"]
+    if disk:
+        (folder / "disk").mkdir()
+        command = with_tmpfs(command, folder / "disk", disk)
+    with running(command, environment, log) as process:
         wait_for(f"{url}/health", process, log)
         yield url, process
 
 
-def with_tmpfs(command: list[str], folder: Path, size: str) -> list[str]:
-    """The command, to which `folder` is a file system of its own, in memory and of this size (`64m`)."""
-    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    script = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
-    return [*unshare, "sh", "-c", script, "sh", size, str(folder), *command]
-
-
 @contextmanager
-def start_stack(folder: Path, shared_memory: str | None = None, **settings: str) -> Iterator[Stack]:
+def start_stack(
+    folder: Path,
+    shared_memory: str | None = None,
+    repository: Path = REPOSITORY_ROOT / "model_repository",
+    triton_options: Sequence[str] = (),
+    **settings: str,
+) -> Iterator[Stack]:
     """A Triton and a frontend of their own; `settings` are environment variables. What they write is in `folder`.
 
     `shared_memory` is the size of Triton's, where that is not to be the machine's.
@@ -159,7 +174,7 @@ def start_stack(folder: Path, shared_memory: str | None = None, **settings: str)
     environment = server.environment() | {"CLEF_RELEASE": str(RELEASE), "OMP_NUM_THREADS": "1"} | settings
     log = folder / "triton.log"
     with Regions.claim(CACHE / "locks") as regions:
-        command = server.command(REPOSITORY_ROOT / "model_repository", ports, regions.prefix, exit_timeout_s=10)
+        command = [*server.command(repository, ports, regions.prefix, exit_timeout_s=10), *triton_options]
         if shared_memory:
             command = with_tmpfs(command, Path("/dev/shm"), shared_memory)
         with running(command, environment, log, [regions.descriptor]) as triton:
