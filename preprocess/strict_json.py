@@ -46,13 +46,15 @@ def parse_json(body: bytes) -> Any:
     """
     try:
         text = without_mark(body).decode("utf-8")
-        value = _DECODER.decode(text)
+        try:
+            value = _DECODER.decode(text)
+        except _RepeatedKey:
+            # Read to the end now, it may turn out to be no JSON at all.
+            raise ValidationFailed.at(_place_of_repeat(text), "Key repeated in one object", "repeated_key") from None
     except UnicodeDecodeError:
         raise InvalidRequest("The body is not UTF-8.") from None
     except json.JSONDecodeError as error:
         raise InvalidJson.of(error) from None
-    except _RepeatedKey:
-        raise ValidationFailed.at(_place_of_repeat(text), "Key repeated in one object", "repeated_key") from None
     except RecursionError:
         raise ValidationFailed.at(["body"], _TOO_DEEP, "too_deep") from None
     except ValueError:

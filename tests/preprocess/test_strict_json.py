@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preprocess.errors import InvalidJson, InvalidRequest, ValidationFailed
+from preprocess.errors import InvalidJson, InvalidRequest, ServiceError, ValidationFailed
 from preprocess.strict_json import MAX_DEPTH, parse_json
 
 
@@ -171,3 +171,13 @@ def test_any_bytes_give_a_value_or_a_clear_refusal(body: bytes) -> None:
 def test_a_byte_order_mark_before_the_json_is_no_part_of_it(value: Any) -> None:
     body = b"\xef\xbb\xbf" + json.dumps(value, ensure_ascii=False).encode()
     assert parse_json(body) == value
+
+
+@pytest.mark.parametrize(
+    ("behind", "status"),
+    [("}7", 422), (',"b":}', 422), (',"b":' + "[" * 100_000, 422), (',"b":' + "9" * 5_000 + "}", 400)],
+)
+def test_what_is_wrong_behind_a_repeated_key_is_no_failure_of_ours(behind: str, status: int) -> None:
+    with pytest.raises(ServiceError) as caught:
+        parse_json(('{"a":1,"a":2' + behind).encode())
+    assert caught.value.status == status
