@@ -19,7 +19,7 @@ from perf.side_by_side import table
 from perf.stack import stack
 
 TITLE = "Peak memory by length and batch"
-ROWS = ((10, 1), (10, 16), (700, 1), (700, 8), (3_000, 1), (3_000, 4), (12_000, 1))
+ROWS = ((10, 1), (10, 16), (700, 1), (700, 8), (3_000, 1), (3_000, 4), (11_000, 1))
 """Words of the state, requests at once."""
 QUICK_ROWS = ROWS[:2]
 

@@ -45,6 +45,13 @@ def change(stack: Stack, before: dict[str, float], names: Sequence[str], count: 
         time.sleep(0.1)
 
 
+def batch_sizes(stack: Stack) -> dict[int, float]:
+    """Micro-batches by their records, rounded up to a power of two."""
+    text = httpx.get(f"http://127.0.0.1:{stack.ports.metrics}/metrics", timeout=10).text
+    found = re.findall(r'^clef_micro_batches_total\{.*?records="(\d+)".*?\} (\S+)$', text, re.MULTILINE)
+    return {int(records): float(count) for records, count in found}
+
+
 @pytest.fixture(scope="module")
 def caching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack that keeps the states of these tests, and not the frontend's heartbeat's."""
@@ -85,12 +92,16 @@ def test_independent_questions_share_their_state(caching: Stack, client: triton_
     assert changed["clef_micro_batches_total"] < 6
 
 
-def test_padding_is_counted(caching: Stack, client: triton_grpc.InferenceServerClient) -> None:
-    before = metrics(caching)
+def test_batches_tokens_and_padding_are_counted(caching: Stack, client: triton_grpc.InferenceServerClient) -> None:
+    before, sizes_before = metrics(caching), batch_sizes(caching)
     names = ["one-option", "three-types", "noul-only", "choice-only"] * 6
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda name: ask(client, CASES[name]["request"]), names))
+        answers = list(pool.map(lambda name: response_of(ask(client, CASES[name]["request"])), names))
     changed = change(caching, before, ["clef_records_total"], len(names))
-    assert changed["clef_micro_batches_total"] < len(names)
+    assert changed["clef_tokens_total"] >= sum(answer["usage"]["input_tokens"] for answer in answers)
     assert 0 < changed["clef_padding_tokens_total"] < changed["clef_tokens_total"]
+    sizes = {records: count - sizes_before.get(records, 0) for records, count in batch_sizes(caching).items()}
+    assert sum(sizes.values()) == changed["clef_micro_batches_total"] < len(names)
+    assert max(records for records, count in sizes.items() if count) > 1
+    assert all(records & (records - 1) == 0 for records in sizes)
     assert metrics(caching)["clef_queue_records"] == 0
