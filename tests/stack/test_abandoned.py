@@ -1,13 +1,19 @@
-"""A client that leaves: what the model had not begun is not computed."""
+"""A client that leaves: what the model had not begun is not computed. A thousand that do leave nothing behind."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import random
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import pytest
 
 from tests.golden_cases import CASES
-from tests.stack.running import ask
+from tests.stack.load import canary
+from tests.stack.running import Stack, ask
 
 LONG = {"state": "lorem ipsum dolor " * 300, "questions": {"q": {"type": "noul"}}}
 SHORT = CASES["noul-only"]["request"]
@@ -43,3 +49,46 @@ async def test_leaving_does_not_touch_who_stays(stack):
     assert {answer.json()["answers"]["outage"]["noul"] for answer in answers} == {
         CASES["noul-only"]["reference"]["response"]["answers"]["outage"]["noul"]
     }
+
+
+HANGING_UP = 1000
+
+
+async def hang_up(stack: Stack, request: dict[str, Any], after_s: float) -> None:
+    """Send a request whole and close the connection a moment later, answered or not."""
+    body = json.dumps(request).encode()
+    where = urlsplit(stack.frontend)
+    _, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(b"POST /v1/systemone HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+    await writer.drain()
+    await asyncio.sleep(after_s)
+    writer.transport.abort()
+
+
+def computed(stack: Stack) -> float:
+    return stack.metric("clef_records_total", of="triton")
+
+
+async def until_nothing_is_left(stack: Stack) -> None:
+    async with asyncio.timeout(30):
+        while stack.metric("systemone_in_flight") or stack.metric("clef_queue_records", of="triton"):
+            await asyncio.sleep(0.1)
+    await asyncio.sleep(1.5)  # the model step tells its metrics every second
+
+
+@pytest.mark.timeout(180)
+async def test_a_thousand_clients_that_hang_up(stack, http, grpc):
+    http.post("/v1/systemone", json=SHORT)
+    await until_nothing_is_left(stack)
+    descriptors, threads = stack.frontend_process.num_fds(), stack.frontend_process.num_threads()
+    before, chance = computed(stack), random.Random(5)
+    await asyncio.gather(*(hang_up(stack, canary(number), chance.random() / 2) for number in range(HANGING_UP)))
+    await until_nothing_is_left(stack)
+    assert computed(stack) - before < HANGING_UP / 4, "they were computed, though nobody waited for them"
+    assert stack.frontend_process.num_fds() <= descriptors + 2
+    assert stack.frontend_process.num_threads() == threads
+    assert http.get("/health").status_code == 200
+    answer = http.post("/v1/systemone", json=SHORT)
+    assert answer.json()["answers"] == CASES["noul-only"]["reference"]["response"]["answers"]
+    after = await asyncio.to_thread(ask, grpc, SHORT)
+    assert queue_ms(after) < 1000
