@@ -21,6 +21,7 @@ import psutil  # type: ignore[import-untyped]
 
 from launch.triton import REPOSITORY_ROOT
 from perf import wrk
+from perf.client import Caller
 from perf.load_data import shorts
 from perf.side_by_side import table
 from perf.stack import BENCH_RELEASE, free_ports, make_release, stack, wait_until_warm
@@ -30,10 +31,10 @@ CONCURRENCIES = (16, 32)
 BATCHES = (1, 4, 8, 16, 32)
 QUICK_BATCHES = (1, 8)
 BODIES = 64
-SECONDS = 20.0
+SECONDS = 30.0
 """Of each load: what is in flight at its end is not counted, and is up to two batches."""
 PUBLISHER_SECONDS = 10.0
-SECONDS_A_BATCH = 1.5
+SECONDS_A_BATCH = 1.0
 QUICK = 5.0
 """How many times shorter a quick measurement is."""
 OF_BARE, OF_PUBLISHER = 0.9, 1.2
@@ -79,13 +80,20 @@ def _measure(threads: int, batches: Sequence[int], shorter: float) -> dict[str, 
     before = _bare(threads, batches, SECONDS_A_BATCH / shorter)
     with stack(threads=threads) as running:
         wrk.load(running.http, shorts(BODIES), 2, 16)
-        found = [wrk.load(running.http, shorts(BODIES), SECONDS / shorter, clients) for clients in CONCURRENCIES]
+        found = [_load(running.http, SECONDS / shorter, clients) for clients in CONCURRENCIES]
     with _published(threads) as port:
         wrk.load(port, shorts(BODIES), 1, 1)
-        published = wrk.load(port, shorts(BODIES), PUBLISHER_SECONDS / shorter, CONCURRENCIES[0])
+        published = _load(port, PUBLISHER_SECONDS / shorter, CONCURRENCIES[0])
     after = _bare(threads, batches, SECONDS_A_BATCH / shorter)
     bare = {size: [before[size], after[size]] for size in before}
     return {"threads": threads, "bare": bare, "stack": found, "publisher": published}
+
+
+def _load(port: int, seconds: float, clients: int) -> dict[str, Any]:
+    """wrk, from when nothing of an earlier load is computed any more."""
+    with Caller(port) as caller:
+        caller.ask_all(shorts(1))
+    return wrk.load(port, shorts(BODIES), seconds, clients)
 
 
 def _bare_rate(row: dict[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""A model repository whose model step has its responses cached, and what the server is told for it."""
+"""A model repository in which Triton keeps responses of one model, what the server is told for it, and what it does."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import shutil
 import urllib.request
 from pathlib import Path
 
+import numpy as np
+import tritonclient.grpc as triton_grpc
+from tritonclient.utils import InferenceServerException
+
 from launch.serve import MODEL_REPOSITORY
 from launch.triton import TritonServer
 
 CACHE_BYTES = 64 * 2**20
-MODEL = "clef_model"
+STEP, ENSEMBLE = "clef_model", "clef"
 ENABLE = "\nresponse_cache { enable: true }\n"
 COUNTERS = {"nv_cache_num_hits_per_model": "hits", "nv_cache_num_misses_per_model": "misses"}
+LONG_PAST_MS = 1
 
 
-def cached_repository(folder: Path) -> Path:
-    """Our model repository with the cache enabled for the model step."""
+def cached_repository(folder: Path, model: str = STEP) -> Path:
+    """Our model repository with the cache enabled for one model."""
     repository = Path(shutil.copytree(MODEL_REPOSITORY, folder / "model_repository"))
-    config = repository / MODEL / "config.pbtxt"
+    config = repository / model / "config.pbtxt"
     config.write_text(config.read_text() + ENABLE)
     return repository
 
@@ -28,16 +33,43 @@ def cache_options(server: TritonServer) -> list[str]:
     return [f"--cache-directory={server.program.parent.parent / 'caches'}", f"--cache-config=local,size={CACHE_BYTES}"]
 
 
-def cache_counts(metrics_port: int) -> dict[str, float]:
-    """Hits and misses of the model step, from Triton's metrics."""
+def cache_counts(metrics_port: int, model: str = STEP) -> dict[str, float]:
+    """Hits and misses of a model, from Triton's metrics."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"http://127.0.0.1:{metrics_port}/metrics", timeout=10) as response:
-        return counts_of(response.read().decode())
+        return counts_of(response.read().decode(), model)
 
 
-def counts_of(metrics: str) -> dict[str, float]:
-    lines = [line for line in metrics.splitlines() if f'"{MODEL}"' in line]
+def counts_of(metrics: str, model: str = STEP) -> dict[str, float]:
+    lines = [line for line in metrics.splitlines() if f'model="{model}"' in line]
     return {
         said: sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
         for name, said in COUNTERS.items()
     }
+
+
+def keeps_errors(client: triton_grpc.InferenceServerClient, body: bytes) -> bool:
+    """Whether a request that failed once at the model step is answered without tensors ever after.
+
+    It fails since its deadline is past; the next one has none, and would be computed.
+    """
+    inputs = step_inputs(client, body)
+    try:
+        client.infer(STEP, inputs, parameters={"deadline_ms": LONG_PAST_MS})
+    except InferenceServerException:
+        return client.infer(STEP, inputs).as_numpy("LOGITS") is None
+    raise RuntimeError("the model step computed what is past its deadline")
+
+
+def step_inputs(client: triton_grpc.InferenceServerClient, body: bytes) -> list[triton_grpc.InferInput]:
+    """What the model step is given for a request, for whoever asks that step by itself."""
+    request = triton_grpc.InferInput("REQUEST", [1, 1], "BYTES")
+    request.set_data_from_numpy(np.array([[body]], dtype=np.object_))
+    prepared = client.infer("clef_preprocess", [request])
+    inputs = []
+    for tensor in client.get_model_config(STEP, as_json=True)["config"]["input"]:
+        values = prepared.as_numpy(tensor["name"])
+        given = triton_grpc.InferInput(tensor["name"], values.shape, tensor["data_type"].removeprefix("TYPE_"))
+        given.set_data_from_numpy(values)
+        inputs.append(given)
+    return inputs

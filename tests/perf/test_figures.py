@@ -63,6 +63,6 @@ def test_the_caches_counters_are_those_of_the_model_step():
     metrics = (
         'nv_cache_num_hits_per_model{model="clef_model",version="1"} 5\n'
         'nv_cache_num_misses_per_model{model="clef_model",version="1"} 8\n'
-        'nv_cache_num_hits_per_model{model="other",version="1"} 100\n'
+        'nv_cache_num_hits_per_model{model="clef",version="1"} 100\n'
     )
     assert counts_of(metrics) == {"hits": 5.0, "misses": 8.0}
