@@ -22,8 +22,8 @@ DOCKER = REPOSITORY_ROOT / "docker"
 IMAGES = ["triton", "frontend"]
 # What each image's processes import first.
 ENTRIES = {
-    "triton": "launch.__main__, launch.download, launch.dev_release, clef.model, preprocess.preprocessor, "
-    "postprocess.answers",
+    "triton": "launch.__main__, launch.doctor.examination, launch.download, launch.dev_release, launch.verify, "
+    "clef.model, preprocess.preprocessor, postprocess.answers",
     "frontend": "frontend.__main__, frontend.app, frontend.keys, psycopg, uvloop, httptools",
 }
 
