@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.docker.edge import Edge, Replica, edge, replica
@@ -41,5 +42,29 @@ def running_edge(
 ) -> Iterator[Edge]:
     # A load test is one address; the rates have tests of their own.
     with edge(tmp_path_factory.mktemp("edge"), frontend_port, ADDRESSES, EDGE_ADDRESS_RATE="100000") as started:
+        started.wait_for(len(replicas))
+        yield started
+
+
+@pytest.fixture
+def all_well_again(running_edge: Edge, replicas: list[Replica]) -> Iterator[None]:
+    """A test that failed on the way leaves the next one what it found."""
+    yield
+    for each in replicas:
+        each.start_what_ended()
+    running_edge.wait_for(len(replicas))
+
+
+@pytest.fixture
+def client(running_edge: Edge) -> Iterator[httpx.Client]:
+    with running_edge.client() as client:
+        yield client
+
+
+@pytest.fixture
+def quiet_edge(tmp_path: Path, replicas: list[Replica], frontend_port: int, running_edge: Edge) -> Iterator[Edge]:
+    """An edge of the test's own, with rates that a test reaches."""
+    settings = {"EDGE_KEY_RATE": "5", "EDGE_ADDRESS_RATE": "20"}
+    with edge(tmp_path, frontend_port, running_edge.addresses, **settings) as started:
         started.wait_for(len(replicas))
         yield started

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import ssl
@@ -20,7 +21,7 @@ import psutil
 from launch.triton import REPOSITORY_ROOT, TritonPorts, TritonServer, write_path_file
 from tests.docker.names import name_server
 from tests.golden_cases import RELEASE
-from tests.stack.running import free_ports
+from tests.stack.running import STEPS, free_ports
 
 CONFIGURATION = REPOSITORY_ROOT / "docker" / "haproxy" / "haproxy.cfg"
 START_S = 90
@@ -73,10 +74,19 @@ class Replica:
     shm_prefix: str
 
     def stub(self, model: str) -> psutil.Process:
+        return self._stubs()[model]
+
+    def _stubs(self) -> dict[str, psutil.Process]:
+        """The live ones, by model."""
         children = psutil.Process(self.triton.process.pid).children(recursive=True)
-        return next(child for child in children if f"/model_repository/{model}/" in " ".join(child.cmdline()))
+        commands = {child: " ".join(child.cmdline()) for child in children if child.status() != psutil.STATUS_ZOMBIE}
+        found = ((re.search(r"/model_repository/(\w+)/", command), child) for child, command in commands.items())
+        return {match[1]: child for match, child in found if match}
 
     def start_what_ended(self) -> None:
+        # Triton starts no step again that it lost, as it may one that a test had stand still for too long.
+        if self.triton.process.poll() is None and len(self._stubs()) < len(STEPS):
+            self.triton.kill()
         for server in (self.triton, self.frontend):
             if server.process.poll() is not None:
                 server.start()
