@@ -1,4 +1,6 @@
-"""One request at one step, answered or failed, and its one line of JSON in Triton's log.
+"""One request at one step, answered or failed through its response sender, and its one line of JSON in Triton's log.
+
+A good response is sent before its line is written, so that the next step begins meanwhile.
 
 The lines have the shape of the frontend's, and hold as little of a request: its id, what came of it and how long that
 took. They go straight to standard error, where Triton's own log is: on two busy cores a line through
@@ -31,39 +33,52 @@ MAX_ID_CHARS = 128
 class Call:
     """One request at one step, from its arrival on. Holds nothing of its tensors, which may wait for long."""
 
-    def __init__(self, step: str, request_id: str) -> None:
+    def __init__(self, step: str, request: pb_utils.InferenceRequest) -> None:
+        self.id: str = request.request_id()
         self._step = step
-        self._id = request_id
+        self._sender = request.get_response_sender()
         self._started = time.perf_counter()
 
     def elapsed_ms(self) -> np.ndarray:
         """The time until now, as a tensor FP32 [1]."""
         return np.array([(time.perf_counter() - self._started) * 1e3], dtype=np.float32)
 
-    def answered(self, tensors: Tensors) -> pb_utils.InferenceResponse:
-        """The step's response, and its line."""
-        built = response(tensors)
-        if self._id != HEARTBEAT:
-            self._log("info", "request", status=200)
-        return built
+    def is_cancelled(self) -> bool:
+        """Whether its caller has cancelled it, as far as Triton says so."""
+        return bool(self._sender.is_cancelled())
 
-    def failed(self, error: Exception) -> pb_utils.InferenceResponse:
-        """A response that holds the JSON of a ServiceError, and its line.
+    def answer(self, tensors: Tensors, log: bool = True) -> None:
+        """Send the step's response. `log`: whether its line is written, unless it is a heartbeat."""
+        try:
+            built = response(tensors)
+        except Exception as error:  # no room for it in the shared memory, say: the client is told, and not left
+            self.fail(error)
+            return
+        self._send(built)
+        if log and self.id != HEARTBEAT:
+            self._log("info", "request", status=200)
+
+    def fail(self, error: Exception) -> None:
+        """Send the JSON of a ServiceError in place of a response.
 
         Anything unforeseen becomes a bare internal error for the client; the line says where it happened, and not
         what it says, since an exception's text may quote the request.
         """
+        unforeseen: dict[str, object] = {}
         if NO_ROOM in str(error):
             error = Overloaded("The memory that the steps share has no room at the moment.")
-        if isinstance(error, ServiceError):
-            self._log("warning" if error.status >= 500 else "info", "request", **_outcome(error))
-        else:
+        if not isinstance(error, ServiceError):
             trace = traceback.extract_tb(error.__traceback__)
             where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in trace]
             unforeseen = {"exception": type(error).__name__, "at": where}
             error = InternalError()
-            self._log("error", "request failed", **_outcome(error), **unforeseen)
-        return pb_utils.InferenceResponse(error=pb_utils.TritonError(error.to_json(), _code(error)))
+        level = "error" if unforeseen else "warning" if error.status >= 500 else "info"
+        message = "request failed" if unforeseen else "request"
+        self._log(level, message, status=error.status, error_type=error.error_type, **unforeseen)
+        self._send(pb_utils.InferenceResponse(error=pb_utils.TritonError(error.to_json(), _code(error))))
+
+    def _send(self, built: pb_utils.InferenceResponse) -> None:
+        self._sender.send(built, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     def _log(self, level: str, message: str, **fields: object) -> None:
         now = time.time()
@@ -72,17 +87,13 @@ class Call:
             "level": level,
             "logger": self._step,
             "message": message,
-            "request_id": self._id[:MAX_ID_CHARS],
+            "request_id": self.id[:MAX_ID_CHARS],
             "ms": round((time.perf_counter() - self._started) * 1e3, 3),
             **fields,
         }
         # One write is one whole line, whatever the other steps write meanwhile. A log that is gone fails nobody.
         with contextlib.suppress(OSError):
             os.write(STDERR, (json.dumps(line) + "\n").encode())
-
-
-def _outcome(error: ServiceError) -> dict[str, object]:
-    return {"status": error.status, "error_type": error.error_type}
 
 
 def _code(error: ServiceError) -> int:

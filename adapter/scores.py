@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import triton_python_backend_utils as pb_utils
 
 from adapter.call import Call
-from adapter.tensors import Tensors, send
+from adapter.tensors import Tensors
 from clef.errors import Cancelled, DeadlinePassed, InvalidRecord, Unavailable
 from clef.scheduler import Scores
 from preprocess.errors import DeadlineExceeded, InvalidRequest, Overloaded, ServiceError
@@ -22,19 +21,15 @@ TOLD: dict[type[Exception], type[ServiceError]] = {
 }
 
 
-def reply(sender: pb_utils.InferenceResponseSender, call: Call) -> Callable[[Scores | Exception], None]:
+def reply(call: Call) -> Callable[[Scores | Exception], None]:
     """A function that answers the request, to be called once."""
 
     def answer(result: Scores | Exception) -> None:
         if isinstance(result, Exception):
             told = TOLD.get(type(result))
-            send(sender, call.failed(result if told is None else told(str(result))))
+            call.fail(result if told is None else told(str(result)))
         else:
-            try:
-                built = call.answered(tensors(result))
-            except Exception as error:  # no room for it in the shared memory, say: the client is told, and not left
-                built = call.failed(error)
-            send(sender, built)
+            call.answer(tensors(result))
 
     return answer
 

@@ -13,20 +13,17 @@ from adapter.tensors import Parameters, Tensors, parameters, read
 Step = Callable[[dict[str, np.ndarray], Parameters], Tensors]
 
 
-def respond(
-    requests: list[pb_utils.InferenceRequest], step: Step, name: str, clock: str
-) -> list[pb_utils.InferenceResponse]:
+def respond(requests: list[pb_utils.InferenceRequest], step: Step, name: str, clock: str) -> None:
     """Answer each request by `step(inputs, parameters)`, its milliseconds added as the tensor named `clock`.
 
     `name` is the step's in the log.
     """
-    return [_respond(request, step, Call(name, request.request_id()), clock) for request in requests]
-
-
-def _respond(request: pb_utils.InferenceRequest, step: Step, call: Call, clock: str) -> pb_utils.InferenceResponse:
-    try:
-        outputs = dict(step(read(request), parameters(request)))
-        outputs[clock] = call.elapsed_ms()
-        return call.answered(outputs)
-    except Exception as error:  # the process's boundary: a request's failure is its own, whatever it was
-        return call.failed(error)
+    for request in requests:
+        call = Call(name, request)
+        try:
+            outputs = dict(step(read(request), parameters(request)))
+        except Exception as error:  # the process's boundary: a request's failure is its own, whatever it was
+            call.fail(error)
+        else:
+            outputs[clock] = call.elapsed_ms()
+            call.answer(outputs)

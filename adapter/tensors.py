@@ -16,10 +16,13 @@ Parameters = dict[str, str | int | bool]
 
 def read(request: pb_utils.InferenceRequest) -> dict[str, np.ndarray]:
     """Every input that the request carries. Raises InvalidRequest for more rows than one."""
-    tensors = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
-    if any(len(array) != 1 for array in tensors.values()):
-        raise InvalidRequest("every tensor needs a batch axis of exactly 1")
-    return {name: array[0] for name, array in tensors.items()}
+    tensors = {}
+    for tensor in request.inputs():
+        array = tensor.as_numpy()
+        if len(array) != 1:
+            raise InvalidRequest("every tensor needs a batch axis of exactly 1")
+        tensors[tensor.name()] = array[0]
+    return tensors
 
 
 def parameters(request: pb_utils.InferenceRequest) -> Parameters:
@@ -30,8 +33,3 @@ def parameters(request: pb_utils.InferenceRequest) -> Parameters:
 def response(tensors: Tensors) -> pb_utils.InferenceResponse:
     """A response that holds these tensors."""
     return pb_utils.InferenceResponse([pb_utils.Tensor(name, array[None]) for name, array in tensors.items()])
-
-
-def send(sender: pb_utils.InferenceResponseSender, answer: pb_utils.InferenceResponse) -> None:
-    """The one response of a request that is answered after `execute` has returned."""
-    sender.send(answer, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)

@@ -70,20 +70,23 @@ class Record:
             self.question_types.shape == self.option_counts.shape == (questions,),
             "question types and option counts must be one a question",
         )
-        _demand(bool(np.isin(self.question_types, range(QUESTION_TYPES)).all()), "unknown question type")
+        types = self.question_types
+        _demand(bool(((types >= 0) & (types < QUESTION_TYPES)).all()), "unknown question type")
         _demand(bool((self.option_counts > 0).all()), "a question needs an option")
         _demand(int(self.option_counts.sum()) == self.options, "option counts do not add up to the option spans")
-        for spans in (self.question_spans, self.option_spans):
-            inside = (spans[:, 0] >= 0) & (spans[:, 0] < spans[:, 1]) & (spans[:, 1] <= length)
-            _demand(bool(inside.all()), "a span is empty or leaves its record")
+        starts, ends = np.concatenate([self.question_spans, self.option_spans]).T
+        inside = bool(starts.min() >= 0 and (starts < ends).all() and ends.max() <= length)
+        _demand(inside, "a span is empty or leaves its record")
         _demand(0 <= self.state_end <= length, "the state's end leaves its record")
         _demand(self.patches.ndim == 2 and self.patches.shape[1] == PATCH_BYTES, "patches must be [P, 768]")
         _demand(self.patches.dtype == np.uint8, "patches must be uint8")
-        _demand(self.image_grid.ndim == 2 and self.image_grid.shape[1] == 3, "the image grid must be [n, 3]")
-        _demand(bool((self.image_grid > 0).all()), "an image grid must be positive")
-        _demand(bool((self.image_grid[:, 0] <= FRAMES).all()), "a row of the image grid has one frame or two")
-        _demand(bool((self.image_grid[:, 1:] % 2 == 0).all()), "an image's sides must be whole merge blocks")
-        _demand(int(self.image_grid.prod(axis=1).sum()) == len(self.patches), "patches do not fill the image grid")
+        grid = self.image_grid
+        _demand(grid.ndim == 2 and grid.shape[1] == 3, "the image grid must be [n, 3]")
+        if len(grid):
+            _demand(bool((grid > 0).all()), "an image grid must be positive")
+            _demand(bool((grid[:, 0] <= FRAMES).all()), "a row of the image grid has one frame or two")
+            _demand(bool((grid[:, 1:] % 2 == 0).all()), "an image's sides must be whole merge blocks")
+        _demand(int(grid.prod(axis=1).sum()) == len(self.patches), "patches do not fill the image grid")
 
 
 def split_records(tensors: Mapping[str, NDArray[Any]]) -> list[Record]:
@@ -91,38 +94,40 @@ def split_records(tensors: Mapping[str, NDArray[Any]]) -> list[Record]:
 
     Every record shows all media of the request and shares their arrays: IMAGE_GRID has a row (frames, height, width)
     for each image and each video, a record's grid one for each picture. Raises InvalidRecord where the counts do not
-    add up; each record is checked.
+    add up; what a record holds is checked by `Record.check`.
     """
-    lengths, question_counts = tensors["RECORD_LENGTHS"], tensors["QUESTION_COUNTS"]
-    option_counts = tensors["OPTION_COUNTS"]
-    _demand(len(lengths) == len(question_counts) == len(tensors["STATE_END"]), "one length and count a record")
+    # Lists: these are a few numbers, and every numpy call on a few numbers costs a microsecond or more.
+    lengths, question_counts = tensors["RECORD_LENGTHS"].tolist(), tensors["QUESTION_COUNTS"].tolist()
+    option_counts, state_ends = tensors["OPTION_COUNTS"].tolist(), tensors["STATE_END"].tolist()
+    _demand(len(lengths) == len(question_counts) == len(state_ends), "one length and count a record")
     _demand(len(lengths) > 0, "a request needs a record")
-    _demand(bool((lengths > 0).all() and (question_counts > 0).all()), "a record needs tokens and a question")
-    _demand(bool((option_counts > 0).all()), "a question needs an option")
-    _demand(int(lengths.sum()) == len(tensors["INPUT_IDS"]), "record lengths do not add up to the tokens")
-    _demand(int(question_counts.sum()) == len(option_counts), "question counts do not add up to the questions")
-    _demand(int(option_counts.sum()) == len(tensors["OPTION_SPANS"]), "option counts do not add up to the options")
+    _demand(min(lengths) > 0 and min(question_counts) > 0, "a record needs tokens and a question")
+    _demand(min(option_counts, default=1) > 0, "a question needs an option")
+    _demand(sum(lengths) == len(tensors["INPUT_IDS"]), "record lengths do not add up to the tokens")
+    _demand(sum(question_counts) == len(option_counts), "question counts do not add up to the questions")
+    _demand(sum(option_counts) == len(tensors["OPTION_SPANS"]), "option counts do not add up to the options")
     _demand(
         len(tensors["QUESTION_SPANS"]) == len(tensors["QUESTION_TYPES"]) == len(option_counts), "three rows a question"
     )
-    question_ends = np.cumsum(question_counts)
-    question_cuts, option_cuts = question_ends[:-1], np.cumsum(option_counts)[question_ends - 1][:-1]
-    rows = zip(
-        np.split(tensors["INPUT_IDS"], np.cumsum(lengths)[:-1]),
-        np.split(tensors["QUESTION_SPANS"], question_cuts),
-        np.split(tensors["QUESTION_TYPES"], question_cuts),
-        np.split(option_counts, question_cuts),
-        np.split(tensors["OPTION_SPANS"], option_cuts),
-        tensors["STATE_END"].tolist(),
-        strict=True,
-    )
     grid = _pictures(tensors["IMAGE_GRID"], len(tensors["PATCHES"]))
-    records = [
-        Record(ids, spans, types, counts, options, state_end, tensors["PATCHES"], grid)
-        for ids, spans, types, counts, options, state_end in rows
-    ]
-    for record in records:
-        record.check()
+    records = []
+    token = question = option = 0
+    for length, questions, state_end in zip(lengths, question_counts, state_ends, strict=True):
+        tokens, asked = slice(token, token + length), slice(question, question + questions)
+        options = slice(option, option + sum(option_counts[asked]))
+        records.append(
+            Record(
+                input_ids=tensors["INPUT_IDS"][tokens],
+                question_spans=tensors["QUESTION_SPANS"][asked],
+                question_types=tensors["QUESTION_TYPES"][asked],
+                option_counts=tensors["OPTION_COUNTS"][asked],
+                option_spans=tensors["OPTION_SPANS"][options],
+                state_end=state_end,
+                patches=tensors["PATCHES"],
+                image_grid=grid,
+            )
+        )
+        token, question, option = tokens.stop, asked.stop, options.stop
     return records
 
 

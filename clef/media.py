@@ -112,6 +112,8 @@ def media_starts(record: Record, tokens: MediaTokens, merge: int) -> Index:
     Raises InvalidRecord where the tokens are not the media's own, or stand in another order.
     """
     starts = np.empty(len(record.image_grid), np.int64)
+    if not len(starts):
+        return starts
     sizes = _tokens_each(record, merge)
     for token, frames in ((tokens.image, 1), (tokens.video, 2)):
         own = record.image_grid[:, 0] == frames

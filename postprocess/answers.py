@@ -8,7 +8,9 @@ of every question together, in head order: the order of the logits.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,14 @@ def answer(plan: Plan, logits: Logits) -> tuple[bytes, npt.NDArray[np.float32]]:
     Raises InvalidRequest where the logits are not one per option, and ValueError where one is not finite: a broken
     model must not answer.
     """
-    counts = np.array([len(question.options) for question in plan.questions])
+    counts = [len(question.options) for question in plan.questions]
     probabilities = softmax(logits, counts)
-    parts = np.split(probabilities, np.cumsum(counts)[:-1])
-    answers = {question.id: _answer(question, part, plan) for question, part in zip(plan.questions, parts, strict=True)}
+    # Floats of Python: a question has a few, and every numpy call on a few costs a microsecond or more.
+    values, end = probabilities.tolist(), 0
+    answers = {}
+    for question, count in zip(plan.questions, counts, strict=True):
+        answers[question.id] = _answer(question, values[end : end + count], plan)
+        end += count
     body: dict[str, Any] = {
         "model": plan.model,
         "answers": answers,
@@ -41,40 +47,41 @@ def answer(plan: Plan, logits: Logits) -> tuple[bytes, npt.NDArray[np.float32]]:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(), probabilities.astype(np.float32)
 
 
-def softmax(logits: Logits, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def softmax(logits: Logits, counts: Sequence[int]) -> npt.NDArray[np.float64]:
     """Softmax within each run of `counts` options, in double precision: 255 rounded terms still sum to 1."""
-    if logits.shape != (counts.sum(),):
-        raise InvalidRequest(f"LOGITS has {logits.size} logits; the PLAN's questions have {counts.sum()} options.")
+    options = sum(counts)
+    if logits.shape != (options,):
+        raise InvalidRequest(f"LOGITS has {logits.size} logits; the PLAN's questions have {options} options.")
     if not np.isfinite(logits).all():
         raise ValueError("a logit is not finite")
-    starts = np.cumsum(counts) - counts
+    starts = [end - count for end, count in zip(accumulate(counts), counts, strict=True)]
     peaks = np.maximum.reduceat(logits, starts)
     probabilities: npt.NDArray[np.float64] = np.exp(logits.astype(np.float64) - np.repeat(peaks, counts))
     probabilities /= np.repeat(np.add.reduceat(probabilities, starts), counts)
     return probabilities
 
 
-def _answer(question: PlannedQuestion, probabilities: npt.NDArray[np.float64], plan: Plan) -> dict[str, Any]:
+def _answer(question: PlannedQuestion, probabilities: Sequence[float], plan: Plan) -> dict[str, Any]:
     digits = plan.digits
     if question.type == "noul":
-        return {"type": "noul", "noul": round(float(probabilities[question.options.index("true")]), digits)}
+        return {"type": "noul", "noul": round(probabilities[question.options.index("true")], digits)}
     # Request order: what the client reads, and what «the first most probable» is counted in.
     options = [question.options[index] for index in question.order]
-    values = probabilities[list(question.order)]
-    named = {option: round(value, digits) for option, value in zip(options, values.tolist(), strict=True)}
+    values = [probabilities[index] for index in question.order]
+    named = {option: round(value, digits) for option, value in zip(options, values, strict=True)}
     typesafe = plan.confidence == "typesafe"
     if question.type == "choice":
         certainty = confidence.typesafe_choice(values) if typesafe else confidence.top(values)
         return {
             "type": "choice",
-            "choice": options[int(values.argmax())],
+            "choice": options[values.index(max(values))],
             "confidence": round(certainty, digits),
             "probabilities": named,
         }
     certainty = confidence.typesafe_score(values) if typesafe else confidence.top(values)
     return {
         "type": "score",
-        "score": round(float(values @ np.arange(len(values))), digits),
+        "score": round(sum(level * value for level, value in enumerate(values)), digits),
         "confidence": round(certainty, digits),
         "legend": dict(zip(options, question.legend or (), strict=True)),
         "probabilities": named,

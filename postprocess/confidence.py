@@ -7,14 +7,13 @@ Both are 1 where there is one option alone.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
 
-Distribution = npt.NDArray[np.float64]
+Distribution = Sequence[float]
 
 
 def top(probabilities: Distribution) -> float:
-    return float(probabilities.max())
+    return max(probabilities)
 
 
 def typesafe_choice(probabilities: Distribution) -> float:
@@ -22,7 +21,7 @@ def typesafe_choice(probabilities: Distribution) -> float:
     count = len(probabilities)
     if count == 1:
         return 1.0
-    return float((probabilities.max() - 1 / count) / (1 - 1 / count))
+    return (max(probabilities) - 1 / count) / (1 - 1 / count)
 
 
 def typesafe_score(probabilities: Distribution) -> float:
@@ -30,7 +29,7 @@ def typesafe_score(probabilities: Distribution) -> float:
     count = len(probabilities)
     if count == 1:
         return 1.0
-    levels = np.arange(count)
-    spread = probabilities @ np.abs(levels - probabilities.argmax())
-    uniform_spread = np.abs(levels - (count - 1) / 2).mean()
-    return float(max(0.0, 1 - spread / uniform_spread))
+    best = probabilities.index(max(probabilities))
+    spread = sum(value * abs(level - best) for level, value in enumerate(probabilities))
+    uniform_spread = sum(abs(level - (count - 1) / 2) for level in range(count)) / count
+    return max(0.0, 1 - spread / uniform_spread)

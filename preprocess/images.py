@@ -120,7 +120,7 @@ class Images:
             raise RequestTooLarge(message)
         grids = [grid(*self._resized(index, *size)) for index, size in enumerate(self._sizes)]
         self.header_grids: Ints = np.array(grids, dtype=np.int32).reshape(-1, 3)
-        self._patches = int(self.header_grids.prod(axis=1).sum())
+        self._patches = sum(math.prod(each) for each in grids)
         self.patches_bytes = self._patches * PATCH_BYTES
         size, most = self.patches_bytes, settings.max_patches_bytes
         if most is not None and size > most:

@@ -59,9 +59,17 @@ class Stack:
         )
 
     def lines(self, request_id: str) -> list[dict[str, Any]]:
-        """What the steps wrote of a request, in order."""
+        """What the steps have written of a request until now, in order."""
         lines = [json.loads(line) for line in self.log.read_text("utf-8").splitlines() if line.startswith("{")]
         return [line for line in lines if line["request_id"] == request_id]
+
+    def answered(self, request_id: str) -> list[dict[str, Any]]:
+        """What each step wrote of a request that had its answer: a step sends its own before it writes."""
+        deadline = time.monotonic() + 10
+        while len(lines := self.lines(request_id)) < len(STEPS):
+            assert time.monotonic() < deadline, lines
+            time.sleep(0.02)
+        return sorted(lines, key=lambda line: STEPS.index(line["logger"]))
 
     def stubs(self) -> dict[str, int]:
         """The process of each step."""

@@ -9,9 +9,8 @@ import pytest
 from tritonclient.utils import InferenceServerException
 
 from tests.golden_cases import CASES
-from tests.stack.running import Stack, ask
+from tests.stack.running import STEPS, Stack, ask
 
-STEPS = ["clef_preprocess", "clef_model", "clef_postprocess"]
 GOOD = CASES["three-types"]["request"]
 SECRET = "swordfish"
 
@@ -30,8 +29,7 @@ def access_line(stack: Stack, request_id: str) -> dict:
 def test_an_id_reaches_the_line_of_every_step(stack, http):
     answer = http.post("/v1/systemone", json=GOOD, headers={"x-request-id": "from-the-header"})
     assert answer.headers["x-request-id"] == answer.headers["x-typesafe-request-id"] == "from-the-header"
-    lines = stack.lines("from-the-header")
-    assert [line["logger"] for line in lines] == STEPS
+    lines = stack.answered("from-the-header")
     assert [line["status"] for line in lines] == [200] * 3
     access = access_line(stack, "from-the-header")
     assert access["status"] == 200
@@ -41,22 +39,22 @@ def test_an_id_reaches_the_line_of_every_step(stack, http):
 
 def test_an_id_that_the_frontend_made_is_the_same_in_all(stack, http):
     request_id = http.post("/v1/systemone", json=GOOD).headers["x-request-id"]
-    assert [line["logger"] for line in stack.lines(request_id)] == STEPS
+    assert [line["logger"] for line in stack.answered(request_id)] == list(STEPS)
     assert access_line(stack, request_id)["status"] == 200
 
 
 def test_the_items_of_a_batch_have_ids_of_their_own(stack, http):
     http.post("/v1/systemone/batch", json=[GOOD, GOOD], headers={"x-request-id": "two"})
-    assert [line["logger"] for line in stack.lines("two.0")] == STEPS
-    assert [line["logger"] for line in stack.lines("two.1")] == STEPS
+    assert [line["logger"] for line in stack.answered("two.0")] == list(STEPS)
+    assert [line["logger"] for line in stack.answered("two.1")] == list(STEPS)
 
 
 def test_who_asks_triton_directly_has_lines_too(stack, grpc):
     ask(grpc, GOOD, request_id="direct")
-    assert [line["logger"] for line in stack.lines("direct")] == STEPS
+    assert [line["logger"] for line in stack.answered("direct")] == list(STEPS)
     unruly = 'id "with" quotes\nand a line' + "x" * 200
     ask(grpc, GOOD, request_id=unruly)
-    assert [line["logger"] for line in stack.lines(unruly[:128])] == STEPS
+    assert [line["logger"] for line in stack.answered(unruly[:128])] == list(STEPS)
 
 
 def test_a_refusal_is_the_last_line_of_its_request(stack, grpc):

@@ -23,7 +23,7 @@ from adapter.in_flight import InFlight
 from adapter.metrics import Metrics
 from adapter.scores import reply, tensors
 from adapter.shared_memory import bounded, free_bytes
-from adapter.tensors import parameters, read, response, send
+from adapter.tensors import parameters, read
 from clef.batch import split_records
 from clef.model import ClefModel
 from clef.scheduler import Job, Scheduler, Scores
@@ -55,18 +55,18 @@ class TritonPythonModel:
         self._metrics.close()
 
     def _submit(self, request: pb_utils.InferenceRequest) -> None:
-        sender, call = request.get_response_sender(), Call("clef_model", request.request_id())
-        answer = reply(sender, call)
+        call = Call("clef_model", request)
+        answer = reply(call)
         try:
             told, inputs = parameters(request), read(request)
             if "cancel" in told and not len(inputs["INPUT_IDS"]):
                 self._scheduler.cancel(str(told["cancel"]))
-                send(sender, response(tensors(Scores(NO_LOGITS, 0, 0, batch_size=self._in_flight.count))))
+                call.answer(tensors(Scores(NO_LOGITS, 0, 0, batch_size=self._in_flight.count)), log=False)
                 return
-            if request.request_id() != HEARTBEAT:
+            if call.id != HEARTBEAT:
                 answer = self._in_flight.until(answer)
             records = split_records(inputs)
             token = str(told["cancel_token"]) if "cancel_token" in told else None
-            self._scheduler.submit(Job(records, answer, deadline(told), sender.is_cancelled, token))
+            self._scheduler.submit(Job(records, answer, deadline(told), call.is_cancelled, token))
         except Exception as error:  # the process's boundary: one request's failure is its own
             answer(error)

@@ -13,8 +13,8 @@ from preprocess.plan import Plan
 
 
 class TritonPythonModel:
-    def execute(self, requests: list[pb_utils.InferenceRequest]) -> list[pb_utils.InferenceResponse]:
-        return respond(requests, self._step, "clef_postprocess", clock="POSTPROCESS_MS")
+    def execute(self, requests: list[pb_utils.InferenceRequest]) -> None:
+        respond(requests, self._step, "clef_postprocess", clock="POSTPROCESS_MS")
 
     def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
         body, probabilities = answer(plan_of(inputs["PLAN"][0]), inputs["LOGITS"])

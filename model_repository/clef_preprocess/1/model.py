@@ -28,8 +28,8 @@ class TritonPythonModel:
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
 
-    def execute(self, requests: list[pb_utils.InferenceRequest]) -> list[pb_utils.InferenceResponse]:
-        return respond(requests, self._step, "clef_preprocess", clock="PREPROCESS_MS")
+    def execute(self, requests: list[pb_utils.InferenceRequest]) -> None:
+        respond(requests, self._step, "clef_preprocess", clock="PREPROCESS_MS")
 
     def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
         # Whatever waited too long behind others, in Triton's own memory, costs no more than this.
