@@ -17,6 +17,7 @@ from frontend.decision import Decision
 from frontend.decisions import INLINE_BYTES, Decisions
 from frontend.documents import BATCH_EXAMPLE, ERRORS, BatchAnswer, BatchError, ErrorBody
 from frontend.errors import internal_error
+from frontend.routes import PlainRoute
 from frontend.settings import Settings
 from preprocess.errors import InternalError, InvalidJson, InvalidRequest, ServiceError, ValidationFailed
 from preprocess.strict_json import without_mark
@@ -126,7 +127,7 @@ def rendered(outcome: Decision | ServiceError) -> bytes:
 
 
 def router(settings: Settings, decisions: Decisions) -> APIRouter:
-    routes = APIRouter(tags=["SystemOne"])
+    routes = APIRouter(tags=["SystemOne"], route_class=PlainRoute)
     batches = Batches(settings, decisions)
 
     @routes.post("/v1/systemone/batch", summary="Decide several requests", **_document(settings))

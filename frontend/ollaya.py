@@ -21,6 +21,7 @@ from frontend.decisions import Decisions
 from frontend.dialects import dumps, error_response, served, text_of, translated
 from frontend.health import Heartbeat
 from frontend.model_info import ModelInfo
+from frontend.routes import PlainRoute
 from frontend.systemone import answer_headers
 from frontend.triton import Triton
 from preprocess.errors import MAX_JSON_BYTES, ServiceError, ValidationFailed, shorten
@@ -208,7 +209,7 @@ def render(error: ServiceError, request_id: str) -> Response:
 
 
 def router(decisions: Decisions, triton: Triton, heartbeat: Heartbeat) -> APIRouter:
-    routes = APIRouter(tags=["Ollaya"])
+    routes = APIRouter(tags=["Ollaya"], route_class=PlainRoute)
 
     @routes.post("/api/decide", **documents.DECIDE)
     async def decide(request: Request) -> Response:
@@ -233,11 +234,11 @@ def router(decisions: Decisions, triton: Triton, heartbeat: Heartbeat) -> APIRou
         return JSONResponse(shown(info))
 
     @routes.get("/api/tags", **documents.TAGS)
-    async def list_tags() -> JSONResponse:
+    async def list_tags(_: Request) -> JSONResponse:
         return JSONResponse(tags(served(triton)))
 
     @routes.get("/api/ps", **documents.PS)
-    async def list_running() -> JSONResponse:
+    async def list_running(_: Request) -> JSONResponse:
         return JSONResponse(running(served(triton)) if heartbeat.ready else {"models": []})
 
     @routes.get("/api/version", **documents.VERSION)

@@ -15,6 +15,7 @@ from frontend.dialects import Loc, error_response, moved, text_of, translated
 from frontend.documents import REQUEST_EXAMPLES, ErrorBody, SystemOneAnswer, ValidationErrorBody
 from frontend.openai_translation import Translation, from_systemone, speaks, to_systemone
 from frontend.openai_types import EXAMPLE, DecisionAnswer, OpenAIError
+from frontend.routes import PlainRoute
 from frontend.systemone import answer_headers
 from preprocess.errors import ServiceError, ValidationFailed
 
@@ -66,7 +67,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def router(decisions: Decisions) -> APIRouter:
-    routes = APIRouter(tags=["OpenAI Decisions"])
+    routes = APIRouter(tags=["OpenAI Decisions"], route_class=PlainRoute)
 
     @routes.post(
         "/v1/decisions",

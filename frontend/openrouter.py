@@ -16,6 +16,7 @@ from frontend import errors
 from frontend.decisions import Decisions
 from frontend.dialects import Loc, dumps, error_response, moved, served, text_of, translated
 from frontend.documents import REQUEST_EXAMPLES, SystemOneAnswer
+from frontend.routes import PlainRoute
 from frontend.systemone import answer_headers
 from frontend.triton import Triton
 from preprocess.errors import InvalidRequest, ServiceError, ValidationFailed
@@ -125,7 +126,7 @@ EXAMPLES: dict[str, Any] = {
 
 
 def router(decisions: Decisions, triton: Triton) -> APIRouter:
-    routes = APIRouter(tags=["OpenRouter"])
+    routes = APIRouter(tags=["OpenRouter"], route_class=PlainRoute)
 
     @routes.post(
         "/api/alpha/decisions",

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from frontend.decision import Decision
 from frontend.decisions import Decisions
 from frontend.documents import ERRORS, MULTIPART_REQUEST, REQUEST_EXAMPLES, SystemOneAnswer
+from frontend.routes import PlainRoute
 
 _ANSWER_HEADERS = {
     "x-request-id": "The client's own id where it is sane, else a new one.",
@@ -44,7 +45,7 @@ _DOCUMENT: dict[str, Any] = {
 
 
 def router(decisions: Decisions) -> APIRouter:
-    routes = APIRouter(tags=["SystemOne"])
+    routes = APIRouter(tags=["SystemOne"], route_class=PlainRoute)
 
     @routes.post("/v1/systemone", summary="Decide", **_DOCUMENT)
     @routes.post("/api/v1/systemone", summary="The same as /v1/systemone", **_DOCUMENT)
