@@ -6,8 +6,12 @@ import asyncio
 
 import httpx
 
+from frontend.triton import TritonClient
+from tests.golden_cases import CASES
 from tests.stack.running import ask, start_frontend
 
+ASKED = 20
+HEARTBEATS = 10  # of the stack's own frontend, in the same time
 TOKENS = 15_000  # one goes alone into a micro-batch
 
 
@@ -31,3 +35,19 @@ async def test_stays_ready(stack, grpc, tmp_path):
                 await asyncio.sleep(0.02)
     assert set(statuses) == {200} and len(statuses) > 20
     assert "not ready" not in (tmp_path / "frontend.log").read_text()
+
+
+async def test_triton_counts_what_the_ensemble_answers(stack, grpc):
+    triton = TritonClient(f"127.0.0.1:{stack.ports.grpc}")
+    await triton.start()
+    try:
+        before = await triton.answers(5.0)
+        for _ in range(ASKED):
+            await asyncio.to_thread(ask, grpc, CASES["noul-only"]["request"])
+        # It counts an answer after it has sent it.
+        async with asyncio.timeout(5):
+            while await triton.answers(5.0) < before + ASKED:
+                await asyncio.sleep(0.05)
+        assert await triton.answers(5.0) <= before + ASKED + HEARTBEATS
+    finally:
+        await triton.close()
