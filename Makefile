@@ -41,7 +41,7 @@ lint: .venv/.test  ## Check style and types
 bench: .venv/.bench  ## Measure; the figures go to perf/
 	@exec $(RUN) -m perf $(ARGS)
 
-fuzz: .venv/.test  ## Look for inputs that break the request parser or the image decoder; ARGS=SECONDS, 60 without
+fuzz: .venv/.test  ## Look for inputs that break a parser or a decoder; ARGS=SECONDS for each, 60 without
 	@exec $(RUN) -m tests.fuzz $(ARGS)
 
 audit: $(AUDIT)/.made  ## Look up known vulnerabilities of every pinned version

@@ -13,6 +13,7 @@ from clef.settings import ModelSettings
 from preprocess.encoder import PATCHES_PER_TOKEN
 from preprocess.images import PATCH_BYTES
 from preprocess.settings import MIB, Settings
+from preprocess.video_processor import GROUP
 
 SHM = Path("/dev/shm")
 # Requests with as many patches as they may have, at the model step at once, beside one that is being prepared.
@@ -32,7 +33,9 @@ def fitted(settings: Settings, free: int) -> Settings:
 
     An operator's own lower value stays.
     """
-    by_tokens = settings.max_length * PATCHES_PER_TOKEN * PATCH_BYTES
+    # A video's token stands for a place in two frames.
+    frames = GROUP if settings.videos else 1
+    by_tokens = settings.max_length * PATCHES_PER_TOKEN * frames * PATCH_BYTES
     bounds = [by_tokens, max(1, _room(settings, free) // (IN_FLIGHT + 1))]
     if settings.max_patches_bytes is not None:
         bounds.append(settings.max_patches_bytes)

@@ -3,7 +3,8 @@
 Triton's own ready endpoints stay at 200 when a step's process has died, so the only proof is an answer. A real one
 counts; where none came for a while, the heartbeat asks a small question itself. While others wait with it, be they this
 frontend's or another's, the device may be busy for longer than that question may take: then each step is asked by
-itself, which takes no device, and the model step says how many wait.
+itself, which takes no device, and the model step says how many wait. And whatever waits, what the ensemble answered to
+others meanwhile is an answer as well.
 """
 
 import asyncio
@@ -18,13 +19,12 @@ from fastapi.responses import JSONResponse
 
 from frontend.documents import HealthReport
 from frontend.settings import Settings, fingerprint
-from frontend.triton import Triton
+from frontend.triton import HEARTBEAT, Triton
 from preprocess.errors import InternalError, Overloaded, ServiceError
 
 _log = logging.getLogger(__name__)
 
 PROBE_BODY = b'{"state":"heartbeat","questions":{"alive":{"type":"noul"}}}'
-_REQUEST_ID = "heartbeat"
 _RETRY_S = 0.5
 # Of a heartbeat's time: how long it waits for its answer before it asks the steps, and between two such looks.
 _LOOK = 1 / 6
@@ -93,8 +93,11 @@ class Heartbeat:
         """Ask once."""
         since = self._asked = time.monotonic()
         asking = asyncio.create_task(self._failure())
+        before: int | None = None
         try:
             await asyncio.wait((asking,), timeout=self._timeout * _LOOK)
+            if self._up and _slow(asking):
+                before = await self._answers()
             while self._may_be_load() and _slow(asking):
                 began, since = since, time.monotonic()
                 async with asyncio.timeout(self._timeout * (1 - _LOOK)):
@@ -112,7 +115,7 @@ class Heartbeat:
         except (ServiceError, TimeoutError) as error:
             # Slow or refused is what load looks like, and a proof meanwhile shows that it is only that. A failure of
             # the inside is none of load's.
-            if isinstance(error, InternalError) or self._proof < since:
+            if isinstance(error, InternalError) or not (self._proof >= since or await self._more_than(before)):
                 self._set(False)
             self._due = time.monotonic() + _RETRY_S
         finally:
@@ -125,18 +128,31 @@ class Heartbeat:
         """
         return self._up and time.monotonic() - self._answered <= self._patience
 
+    async def _more_than(self, before: int | None) -> bool:
+        """Whether the ensemble has answered more requests than so many; that is as good as an answer of its own."""
+        now = None if before is None else await self._answers()
+        if before is None or now is None or now <= before:
+            return False
+        self.answered()
+        return True
+
+    async def _answers(self) -> int | None:
+        with contextlib.suppress(ServiceError):
+            return await self._triton.answers(self._timeout)
+        return None
+
     async def _failure(self) -> ServiceError | TimeoutError | None:
         try:
             async with asyncio.timeout(self._timeout):
                 await self._ask_server()
-                await self._triton.decide(PROBE_BODY, request_id=_REQUEST_ID, deadline=time.time() + self._timeout)
+                await self._triton.decide(PROBE_BODY, request_id=HEARTBEAT, deadline=time.time() + self._timeout)
         except (ServiceError, TimeoutError) as error:
             return error
         return None
 
     async def _ask_steps(self) -> int:
         await self._ask_server()
-        return await self._triton.ask_steps(PROBE_BODY, request_id=_REQUEST_ID, timeout_s=self._timeout)
+        return await self._triton.ask_steps(PROBE_BODY, request_id=HEARTBEAT, timeout_s=self._timeout)
 
     async def _ask_server(self) -> None:
         if not await self._triton.ready(self._timeout):

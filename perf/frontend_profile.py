@@ -65,6 +65,9 @@ class AtOnce:
     ) -> Decision:
         return self._decision
 
+    async def answers(self, timeout_s: float) -> int:
+        return 0
+
     async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> int:
         """All are there, and nothing waits."""
         return 0

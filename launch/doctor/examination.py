@@ -35,7 +35,8 @@ def examine(folder: Path | None, triton_setting: str) -> Iterator[Finding]:
         if finding.level == "ok":
             yield from release.origin(folder)
             yield release.tokenizer(folder)
-    yield machine.memory(weights, model, card)
+    shape = release.text_shape(folder) if folder and weights else None
+    yield machine.memory(weights, shape, model, card)
     if configuration.HAS_FRONTEND:
         yield _ports()
 

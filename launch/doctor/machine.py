@@ -11,7 +11,9 @@ from adapter.shared_memory import RESERVED_BYTES, fitted, free_bytes
 from clef.inspection import Inspected
 from clef.kernels import missing_kernels, refusal
 from clef.settings import ModelSettings
+from launch.card import ALLOWANCE, CUDA_BYTES, working_bytes
 from launch.doctor.finding import Finding, fail, ok, warn
+from launch.published import TextShape
 from preprocess.settings import MIB, Settings
 
 SMI = "nvidia-smi"
@@ -19,8 +21,6 @@ SMI_S = 30
 QUERY = "name,driver_version,memory.total,memory.used"
 OLDEST_BFLOAT16 = (8, 0)
 GB = 1e9
-CUDA_BYTES = 1e9
-"""CUDA's own and the smallest micro-batches'; an allowance."""
 UNBOUNDED = 1 << 50
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
@@ -102,26 +102,31 @@ def shared_memory(requests: Settings) -> Finding:
     return ok("shared memory", text)
 
 
-def memory(weights: Inspected | None, model: ModelSettings, found: Card | None) -> Finding:
-    """Whether the weights, and what is kept beside them, fit; by arithmetic."""
-    if weights is None:
+def memory(weights: Inspected | None, text: TextShape | None, model: ModelSettings, found: Card | None) -> Finding:
+    """Whether the weights, and what is kept and computed beside them, fit; by arithmetic."""
+    if weights is None or text is None:
         return ok("memory", f"{available_bytes() / GB:.1f} GB available; the development release needs 2")
     wide = model.dtype == "float32" or (model.dtype == "auto" and found is None)
     weight_bytes = weights.bytes(4 if wide else 2)
     room = found.total if found else available_bytes()
-    kept = model.state_cache_bytes
-    needed = weight_bytes + kept + (CUDA_BYTES if found else 0)
-    where = found.name if found else "this machine"
-    text = f"weights {weight_bytes / GB:.1f} GB, states to {kept / GB:.1f}; {where} has {room / GB:.1f} GB"
+    kept, working = model.state_cache_bytes, ALLOWANCE * model.batch_tokens * working_bytes(text) * (2 if wide else 1)
+    needed = weight_bytes + kept + working + (CUDA_BYTES if found else 0)
+    said = (
+        f"weights {weight_bytes / GB:.1f} GB, a micro-batch {working / GB:.1f}, states {kept / GB:.1f}; "
+        f"{found.name if found else 'this machine'} has {room / GB:.1f} GB"
+    )
     if weight_bytes > room:
-        return fail("memory", text, "Take a larger one, or CLEF_DTYPE=bfloat16." if wide else "Take a larger card.")
+        return fail("memory", said, "Take a larger one, or CLEF_DTYPE=bfloat16." if wide else "Take a larger card.")
     if needed > room:
-        return warn("memory", text, "Lower CLEF_STATE_CACHE_BYTES, CLEF_BATCH_TOKENS or CLEF_MAX_LENGTH.")
+        return warn("memory", said, "Lower CLEF_STATE_CACHE_BYTES, CLEF_BATCH_TOKENS or CLEF_MAX_LENGTH.")
     if found and found.used > room - needed:
-        return warn(
-            "memory", f"{text}, {found.used / GB:.1f} of them in use", "nvidia-smi names the programs on the card."
+        return warn("memory", f"{said}, {found.used / GB:.1f} in use", f"{SMI} names the programs on the card.")
+    if found and available_bytes() < weight_bytes:
+        passing = (
+            f"{said}; of the host's, through which the weights pass, {available_bytes() / GB:.1f} GB are available"
         )
-    return ok("memory", text)
+        return warn("memory", passing, "Give the machine or the container more memory, or loading may be killed.")
+    return ok("memory", said)
 
 
 def available_bytes() -> int:

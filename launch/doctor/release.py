@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 from clef.errors import ReleaseError
 from clef.inspection import Inspected, inspect
-from clef.release import open_release
+from clef.release import CONFIG, open_release
 from launch.checksums import Checksum, check_files
 from launch.doctor.finding import Finding, fail, ok, warn
 from launch.download import REVISION_FILE
+from launch.published import TextShape
 from launch.releases import RELEASES, KnownRelease
 from preprocess.release import RANDOM_WEIGHTS
 from preprocess.release_tokens import check_tokens
@@ -27,6 +30,12 @@ def weights(folder: Path) -> tuple[Finding, Inspected | None]:
     except ReleaseError as error:
         return fail("release", f"{folder}: {error}", AGAIN), None
     return ok("release", f"{folder}: complete; {found.trunk + found.head:,} numbers, rightly shaped"), found
+
+
+def text_shape(folder: Path) -> TextShape:
+    """Of a release that was found complete."""
+    config = json.loads((folder / CONFIG).read_text("utf-8"))["text_config"]
+    return TextShape(**{field.name: config[field.name] for field in fields(TextShape) if field.name in config})
 
 
 def origin(folder: Path) -> Iterator[Finding]:
@@ -71,7 +80,7 @@ def tokenizer(folder: Path) -> Finding:
 
 def _known(folder: Path, recorded: str | None) -> tuple[str, KnownRelease | None]:
     for name, release in RELEASES.items():
-        config = Checksum("sha256", release.sha256["config.json"])
-        if recorded == release.revision or config.matches(folder / "config.json", lambda count: None):
+        config = Checksum("sha256", release.sha256[CONFIG])
+        if recorded == release.revision or config.matches(folder / CONFIG, lambda count: None):
             return name, release
     return "", None

@@ -24,6 +24,7 @@ def bytes_of(free: int, **settings: int) -> int | None:
 def test_plenty_of_memory_leaves_the_tokens_to_bound() -> None:
     assert bytes_of(1 << 40) == BY_TOKENS
     assert bytes_of(1 << 40, max_length=100) == 100 * 4 * 768
+    assert bytes_of(1 << 40, videos=True) == 2 * BY_TOKENS
 
 
 def test_little_memory_holds_several_requests_of_the_largest_size() -> None:

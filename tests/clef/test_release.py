@@ -102,6 +102,14 @@ class TestWeights:
         refused(release, file, "missing from the release")
 
 
+def test_weights_that_are_no_numbers_are_found_by_the_warm_up(release: Path) -> None:
+    data = bytearray((release / TRUNK).read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 65536] = b"\xff" * 65536
+    (release / TRUNK).write_bytes(data)
+    with pytest.raises(ReleaseError, match="not finite: the weights are damaged"):
+        load(release).warm_up()
+
+
 def test_the_lm_head_is_needed_too(release: Path) -> None:
     rewrite(release / TRUNK, lambda weights: weights.pop("lm_head.weight"))
     refused(release, "missing", "lm_head.weight")

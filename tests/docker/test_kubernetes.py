@@ -19,11 +19,13 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from launch.card import GB, fit
+from launch.published import PUBLISHED
 from launch.triton import REPOSITORY_ROOT
 
 FOLDER = REPOSITORY_ROOT / "docker/kubernetes"
 KUBERNETES = "1.37"
-KUSTOMIZATIONS = ["storage", "deployment", "kserve"]
+KUSTOMIZATIONS = ["storage", "deployment", "clef-27b", "kserve"]
 SIMPLE = {"str": str, "int": int, "bool": bool}
 
 
@@ -42,6 +44,7 @@ def one(name: str, kind: str) -> dict[str, Any]:
 
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "deployment", one("deployment", "Deployment")["spec"]["template"]["spec"]
+    yield "clef-27b", one("clef-27b", "Deployment")["spec"]["template"]["spec"]
     yield "download", one("storage", "Job")["spec"]["template"]["spec"]
     yield "kserve", one("kserve", "InferenceService")["spec"]["predictor"]
 
@@ -124,7 +127,7 @@ def test_every_container_is_confined() -> None:
 
 
 def test_volumes_and_claims_meet() -> None:
-    claims = {one("storage", "PersistentVolumeClaim")["metadata"]["name"]}
+    claims = {one(name, "PersistentVolumeClaim")["metadata"]["name"] for name in ("storage", "clef-27b")}
     for name, pod in pods():
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         mounted = {mount["name"] for container in containers(pod) for mount in container.get("volumeMounts", [])}
@@ -147,11 +150,52 @@ def test_triton_is_reached_by_its_frontend_alone_and_outlives_it() -> None:
     assert pod["terminationGracePeriodSeconds"] > waits
 
 
-def test_selectors_find_the_pods() -> None:
-    labels = one("deployment", "Deployment")["spec"]["template"]["metadata"]["labels"]
+@pytest.mark.parametrize("name", ["deployment", "clef-27b"])
+def test_selectors_find_the_pods(name: str) -> None:
+    labels = one(name, "Deployment")["spec"]["template"]["metadata"]["labels"]
     for kind in ("Service", "PodDisruptionBudget"):
-        selector = one("deployment", kind)["spec"]["selector"]
+        selector = one(name, kind)["spec"]["selector"]
         assert selector.get("matchLabels", selector).items() <= labels.items()
+    (spread,) = one(name, "Deployment")["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
+    scaled = one(name, "HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]["name"]
+    assert scaled == one(name, "Deployment")["metadata"]["name"]
+
+
+def test_clef_27b_may_run_beside_clef_flash() -> None:
+    both = [{(each["kind"], each["metadata"]["name"]) for each in built(name)} for name in ("deployment", "clef-27b")]
+    assert not both[0] & both[1]
+    for ours, others in (("deployment", "clef-27b"), ("clef-27b", "deployment")):
+        labels = one(others, "Deployment")["spec"]["template"]["metadata"]["labels"]
+        assert not one(ours, "Service")["spec"]["selector"].items() <= labels.items()
+    settings = one("clef-27b", "ConfigMap")["data"]
+    command = one("clef-27b", "Job")["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert command[3:] == ["download", settings["CLEF_MODEL_NAME"], "--dir", settings["CLEF_RELEASE"]]
+
+
+GIB = 1 << 30
+PROCESSES_BYTES = 3 * GIB
+"""Triton, its three steps with torch in one of them, by what `tests/stack/test_processes.py` holds them to."""
+
+
+@pytest.mark.parametrize(
+    ("name", "release"), [("deployment", "clef-flash"), ("clef-27b", "clef"), ("kserve", "clef-flash")]
+)
+def test_a_pod_has_the_memory_that_it_is_reckoned_to_need(name: str, release: str) -> None:
+    """Weights pass through the host's memory, and shared memory counts as the pod's."""
+    pod = dict(pods())[name]
+    (triton,) = (each for each in containers(pod) if "nvidia.com/gpu" in each["resources"]["limits"])
+    (shared,) = (each["emptyDir"]["sizeLimit"] for each in pod["volumes"] if each["name"] == "shm")
+    asked, most = (int(triton["resources"][kind]["memory"].removesuffix("Gi")) for kind in ("requests", "limits"))
+    needed = PUBLISHED[release].weights_bytes + int(shared.removesuffix("Gi")) * GIB + PROCESSES_BYTES
+    assert needed < asked * GIB < most * GIB
+
+
+def test_clef_27b_fits_on_the_card_that_it_asks_for() -> None:
+    found = fit(PUBLISHED["clef"], 80 * GB, 16_384)
+    cache = int(one("clef-27b", "ConfigMap")["data"]["CLEF_STATE_CACHE_BYTES"])
+    assert cache < found.left
+    assert cache // PUBLISHED["clef"].footprint.prefix(4_000) == 14
 
 
 def test_the_autoscaler_reads_the_metric_that_the_adapter_makes() -> None:

@@ -73,6 +73,7 @@ class FakeTriton:
     step_failure: Exception | None = None
     step_asks: int = 0
     waiting: int = 0
+    answered: int = 0
 
     async def start(self) -> None:
         self.started = True
@@ -112,7 +113,13 @@ class FakeTriton:
             raise failure
         decision = self.ensemble(body, images, call.parameters)
         self.model = decision.model
+        self.answered += 1
         return decision
+
+    async def answers(self, timeout_s: float) -> int:
+        if not self.up:
+            raise Overloaded("the model server is not available at the moment")
+        return self.answered
 
     async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> int:
         self.step_asks += 1

@@ -26,7 +26,7 @@ _CODES = {500: grpc.StatusCode.INTERNAL, 503: grpc.StatusCode.UNAVAILABLE}
 class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
     """`failure` answers every inference with that gRPC status and text; `latency_s` is the model step's for each
     answer, and not for a cancellation; `held` counts what it has meanwhile, and `cancelled` what was given up. `dead`
-    steps fail what reaches them, after `death_s`.
+    steps fail what reaches them, after `death_s`. The first step takes `read_s` for each request, one after another.
     """
 
     def __init__(self, ensemble: FakeEnsemble) -> None:
@@ -40,6 +40,9 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.held = 0
         self.dead: set[str] = set()
         self.death_s = 0.0
+        self.read_s = 0.0
+        self.answers = 0
+        self._reading = asyncio.Lock()
 
     async def ServerReady(self, request, context):
         return service_pb2.ServerReadyResponse(ready=True)
@@ -59,12 +62,21 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
             if step in self.dead:
                 await asyncio.sleep(self.death_s)
                 await context.abort(grpc.StatusCode.INTERNAL, f"Failed to process the request(s) for '{step}'")
+            if step == "clef_preprocess" and self.read_s:
+                async with self._reading:
+                    await asyncio.sleep(self.read_s)
             if step == "clef_model" and "cancel" not in parameters:
                 await self._compute(int(request.id != "heartbeat"))
         inputs = {
             tensor.name: content for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True)
         }
         return await getattr(self, f"_{request.model_name}")(request, inputs, parameters, context)
+
+    async def ModelStatistics(self, request, context):
+        assert request.name == "clef"
+        response = service_pb2.ModelStatisticsResponse()
+        response.model_stats.add(name=request.name).inference_stats.success.count = self.answers
+        return response
 
     async def _compute(self, counts: int) -> None:
         self.held += counts
@@ -113,6 +125,7 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
             "IMAGE_GRID": ("INT32", struct.pack("<3i", 1, 16, 16) * raw.images),
         }
         contents.pop(self.leave_out, None)
+        self.answers += 1
         return response_to(request, contents)
 
 

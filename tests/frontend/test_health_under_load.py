@@ -81,6 +81,26 @@ async def test_a_dead_step_is_noticed_behind_another_frontends_load_too(start, k
         task.cancel()
 
 
+async def test_a_queue_before_the_first_step_is_no_reason_while_others_are_answered(start, kserve: Kserve) -> None:
+    busy, idle = await start(), await start()
+    # A heartbeat waits behind eight requests, for longer than it may.
+    kserve.read_s = 0.4
+
+    async def ask() -> None:
+        while True:
+            await busy.post("/v1/systemone", json=NOUL)
+
+    asking = [asyncio.create_task(ask()) for _ in range(8)]
+    over = asyncio.create_task(asyncio.sleep(3 * STALE_S))
+    assert set(await statuses_until(idle, [over])) == {200}
+    assert kserve.answers > 8
+    # The first step stands still now, and nobody is answered any more.
+    kserve.read_s = 60.0
+    assert await until_ready(idle, ready=False) < 2 * STALE_S
+    for task in asking:
+        task.cancel()
+
+
 async def test_heartbeats_are_no_load_to_each_other(start, kserve: Kserve) -> None:
     first, second = await start(), await start()
     kserve.latency_s = 20.0

@@ -76,7 +76,7 @@ def response_of(outputs: dict[str, bytes]) -> service_pb2.ModelInferResponse:
 
 
 def model(raw: bytes) -> ModelInfo:
-    return ModelInfo(raw, "m", (), "", "", "", {}, {})
+    return ModelInfo(raw, "m", (), "", "", "", 0, {}, {})
 
 
 def test_reads_outputs_in_any_order() -> None:

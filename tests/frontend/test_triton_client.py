@@ -166,6 +166,13 @@ async def test_steps_that_live_answer_while_the_model_computes(client: TritonCli
     assert asked == ["clef_model", "clef_preprocess", "clef_postprocess"]
 
 
+async def test_counts_the_ensembles_answers(client: TritonClient, kserve: Kserve) -> None:
+    assert await client.answers(5.0) == 0
+    for _ in range(2):
+        await client.decide(BODY, request_id="id", deadline=time.time() + 5)
+    assert await client.answers(5.0) == 2
+
+
 async def test_the_steps_tell_how_many_requests_the_model_has(client: TritonClient, kserve: Kserve) -> None:
     kserve.latency_s = 30.0
     deadline = time.time() + 60

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz [SECONDS] [--target body|image] [--seed N]`: looks for bytes that break a target.
+"""`python -m tests.fuzz [SECONDS] [--target NAME] [--seed N]`: looks for bytes that break a target.
 
 Guided by coverage (atheris, which is libFuzzer), from the corpus beside this file. An input that fails, takes ten
 seconds or two gigabytes is written into that corpus, where from then on the tests try it. Inputs that reach something
@@ -16,14 +16,15 @@ from launch.triton import CACHE, REPOSITORY_ROOT
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
-INSTRUMENTED = ["preprocess", "postprocess"]
-NAMES = ("body", "image")
+INSTRUMENTED = ["preprocess", "postprocess", "frontend", "python_multipart"]
+NAMES = ("body", "image", "dialects", "multipart", "packed")
 
 
 def fuzz(name: str, seconds: int, seed: int) -> int:
     """In a process of its own: libFuzzer ends the one it runs in. Returns its exit status."""
     found = CACHE / "fuzz" / name
     found.mkdir(parents=True, exist_ok=True)
+    words = HERE / f"{name}.dict"
     options = [
         f"-max_total_time={seconds}",
         f"-seed={seed}",
@@ -32,7 +33,7 @@ def fuzz(name: str, seconds: int, seed: int) -> int:
         "-max_len=65536",
         "-print_final_stats=1",
         f"-artifact_prefix={CORPUS / name}/found-",
-        *([f"-dict={HERE / name}.dict"] if (HERE / f"{name}.dict").exists() else []),
+        *([f"-dict={words}"] if words.exists() else []),
     ]
     command = [sys.executable, "-m", "tests.fuzz", "--within", name, *options, str(found), str(CORPUS / name)]
     return subprocess.run(command, cwd=REPOSITORY_ROOT, check=False).returncode

@@ -12,7 +12,7 @@ from launch.triton import REPOSITORY_ROOT
 from tests.fuzz.__main__ import CORPUS, NAMES
 from tests.fuzz.targets import TARGETS
 
-SECONDS = 8
+SECONDS = 5
 INPUTS = [
     pytest.param(name, file, id=f"{name}-{file.name}") for name in NAMES for file in sorted((CORPUS / name).iterdir())
 ]

@@ -19,6 +19,7 @@ from clef.inspection import Inspected
 from clef.settings import ModelSettings
 from launch.doctor import configuration, machine, release
 from launch.doctor.finding import Finding
+from launch.published import PUBLISHED
 from launch.releases import RELEASES, KnownRelease
 from launch.triton import REPOSITORY_ROOT
 from tests.golden_cases import RELEASE
@@ -27,6 +28,7 @@ from tests.stack.running import free_ports
 
 PORTS = ("FRONTEND_PORT", "TRITON_HTTP_PORT", "TRITON_GRPC_PORT", "TRITON_METRICS_PORT")
 COMMAND = [sys.executable, "-m", "launch", "doctor"]
+FLASH = PUBLISHED["clef-flash"]
 WHOLE = Inspected(trunk=9_400_000_000, head=120_000_000)
 H200 = "NVIDIA H200, 580.95.05, 143771, {used}"
 
@@ -210,13 +212,20 @@ class TestCard:
         assert machine.kernels(True, True).level == "warn"
 
     @pytest.mark.parametrize(
-        ("gigabytes", "used", "level"), [(10, 0, "fail"), (20, 0, "warn"), (24, 0, "ok"), (24, 4, "warn")]
+        ("gigabytes", "used", "level"), [(10, 0, "fail"), (24, 0, "warn"), (25, 0, "ok"), (25, 4, "warn")]
     )
-    def test_what_fits_on_it(self, gigabytes: int, used: int, level: str) -> None:
+    def test_what_fits_on_it(self, gigabytes: int, used: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(machine, "available_bytes", lambda: 30_000_000_000)
         card = machine.Card("card", "580", int(gigabytes * 1e9), int(used * 1e9))
-        found = machine.memory(WHOLE, ModelSettings(release=RELEASE), card)
+        found = machine.memory(WHOLE, FLASH.text, ModelSettings(release=RELEASE), card)
         assert found.level == level
-        assert "weights 19.3 GB, states to 1.1; card has" in found.text
+        assert "weights 19.3 GB, a micro-batch 3.1, states 1.1; card has" in found.text
+
+    def test_weights_pass_through_the_hosts_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(machine, "available_bytes", lambda: 8_000_000_000)
+        card = machine.Card("card", "580", 80_000_000_000, 0)
+        found = machine.memory(WHOLE, FLASH.text, ModelSettings(release=RELEASE), card)
+        assert (found.level, "through which the weights pass, 8.0 GB" in found.text) == ("warn", True)
 
 
 @pytest.mark.parametrize(("limit", "level"), [("max", "ok"), ("30000000000", "fail"), ("50000000000", "ok")])
@@ -228,7 +237,7 @@ def test_memory_on_a_cpu_is_this_containers(
     (tmp_path / "memory.current").write_text("1000000000\n")
     monkeypatch.setattr(machine, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(machine, "CGROUP", tmp_path)
-    found = machine.memory(WHOLE, ModelSettings(release=RELEASE), None)
+    found = machine.memory(WHOLE, FLASH.text, ModelSettings(release=RELEASE), None)
     assert found.level == level
     assert "weights 38.1 GB" in found.text
 

@@ -108,26 +108,40 @@ def test_logits_of_another_request_are_refused_at_the_postprocess_step(grpc):
     assert error.detail["message"] == f"LOGITS has 5 logits; the PLAN's questions have {OPTIONS_OF_GOOD} options."
 
 
-def test_tensors_that_contradict_each_other_fail_alone_at_the_model_step(grpc):
-    """`clef_model` can be called by itself; what does not add up is refused before it is computed."""
-    shapes = {
-        "INPUT_IDS": [5],
-        "RECORD_LENGTHS": [1],
-        "QUESTION_COUNTS": [1],
-        "STATE_END": [1],
-        "QUESTION_SPANS": [1, 2],
-        "QUESTION_TYPES": [1],
-        "OPTION_COUNTS": [1],
-        "OPTION_SPANS": [1, 2],
-        "IMAGE_GRID": [0, 3],
-    }
+def at_the_model_step(grpc, shapes: dict[str, list[int]], **values) -> ServiceError:
+    """What `clef_model` says to tensors of these shapes, all ones but for `values`, and no image."""
     inputs = []
     for name, shape in shapes.items():
         tensor = triton_grpc.InferInput(name, [1, *shape], "INT32")
-        tensor.set_data_from_numpy(np.ones([1, *shape], dtype=np.int32))
+        tensor.set_data_from_numpy(np.array(values.get(name, np.ones(shape)), dtype=np.int32)[None])
         inputs.append(tensor)
     patches = triton_grpc.InferInput("PATCHES", [1, 0, 768], "UINT8")
     patches.set_data_from_numpy(np.zeros([1, 0, 768], dtype=np.uint8))
     with pytest.raises(InferenceServerException) as caught:
         grpc.infer("clef_model", [*inputs, patches])
-    assert ServiceError.from_json(caught.value.message()).status == 400
+    return ServiceError.from_json(caught.value.message())
+
+
+SHAPES = {
+    "INPUT_IDS": [5],
+    "RECORD_LENGTHS": [1],
+    "QUESTION_COUNTS": [1],
+    "STATE_END": [1],
+    "QUESTION_SPANS": [1, 2],
+    "QUESTION_TYPES": [1],
+    "OPTION_COUNTS": [1],
+    "OPTION_SPANS": [1, 2],
+    "IMAGE_GRID": [0, 3],
+}
+
+
+def test_tensors_that_contradict_each_other_fail_alone_at_the_model_step(grpc):
+    """`clef_model` can be called by itself; what does not add up is refused before it is computed."""
+    assert at_the_model_step(grpc, SHAPES).status == 400
+
+
+def test_a_record_that_is_too_long_is_refused_at_the_model_step_too(grpc):
+    values = {"RECORD_LENGTHS": [16_385], "QUESTION_SPANS": [[0, 1]], "OPTION_SPANS": [[1, 2]]}
+    error = at_the_model_step(grpc, SHAPES | {"INPUT_IDS": [16_385]}, **values)
+    assert error.status == 400
+    assert error.detail["message"] == "a record has 16385 tokens; 16384 are allowed"

@@ -27,13 +27,6 @@ def damage(file: Path) -> None:
     file.write_bytes(data[:8] + b"\xff" * 4096 + data[4104:])
 
 
-def wear_out(file: Path) -> None:
-    """Bytes of the weights alone, to numbers that are none: nothing but computing with them shows it."""
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2 : len(data) // 2 + 65536] = b"\xff" * 65536
-    file.write_bytes(data)
-
-
 def reshape(file: Path) -> None:
     weights = load_file(file)
     weights[WEIGHT] = weights[WEIGHT][:-1].contiguous()
@@ -46,7 +39,6 @@ def reshape(file: Path) -> None:
     [
         (cut_short, [f"{WEIGHTS} is cut short or damaged", "download it again", CURE]),
         (damage, [f"{WEIGHTS} is cut short or damaged", "download it again", CURE]),
-        (wear_out, ["clef_model: ", "the warm-up's scores are not finite: the weights are damaged"]),
         (reshape, ["clef_model: ", WEIGHT]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
