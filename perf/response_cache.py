@@ -20,10 +20,19 @@ import tritonclient.grpc as triton_grpc
 
 from launch.triton import TritonServer
 from perf.client import Answer, Caller
-from perf.load_data import body, short
+from perf.load_data import body, image, short
 from perf.side_by_side import table
 from perf.stack import Stack, stack
-from perf.triton_cache import CACHE_BYTES, ENSEMBLE, STEP, cache_counts, cache_options, cached_repository, keeps_errors
+from perf.triton_cache import (
+    CACHE_BYTES,
+    ENSEMBLE,
+    STEP,
+    cache_counts,
+    cache_options,
+    cached_repository,
+    ignores_parameters,
+    keeps_errors,
+)
 
 TITLE = "Triton's response cache"
 REQUESTS = 30
@@ -45,6 +54,8 @@ def measure(quick: bool) -> dict[str, Any]:
         with stack(repository=ensemble, triton_options=options) as running:
             _repeated(running, QUICK_REQUESTS)
             of_ensemble = cache_counts(running.ports.metrics, ENSEMBLE)
+            with triton_grpc.InferenceServerClient(f"127.0.0.1:{running.ports.grpc}") as client:
+                ignored = ignores_parameters(client, body(image(random.Random(4))))
     return {
         "requests": count,
         "cache_bytes": CACHE_BYTES,
@@ -53,19 +64,25 @@ def measure(quick: bool) -> dict[str, Any]:
         "keeps_errors": kept,
         "repeated_on_ensemble": QUICK_REQUESTS,
         "ensemble_counts": of_ensemble,
+        "ensemble_ignores_parameters": ignored,
     }
 
 
 def report(data: dict[str, Any]) -> str:
     counts, of_ensemble = data["counts"], data["ensemble_counts"]
-    kept = "it does" if data["keeps_errors"] else "**it does not any more**: it could be offered on this server"
+    kept, ignored = (_yes(data[name]) for name in ("keeps_errors", "ensemble_ignores_parameters"))
     return (
         f"Not offered, as it is; this is what it would save. {data['requests']} short requests each, one at a time, on "
         f"the model step with a cache of {data['cache_bytes'] >> 20} MiB, of which Triton counted {counts['hits']:.0f} "
         f"hits and {counts['misses']:.0f} misses:\n\n{table(('', 'HTTP p50, ms'), list(data['ms'].items()))}\n\n"
         f"Whether a request that failed once is answered without tensors from then on: {kept}. On the ensemble "
-        f"{data['repeated_on_ensemble']} repeated requests without images were {of_ensemble['hits']:.0f} hits."
+        f"{data['repeated_on_ensemble']} repeated requests without images were {of_ensemble['hits']:.0f} hits; whether "
+        f"one with an image, seen before, is answered though a parameter allows none: {ignored}."
     )
+
+
+def _yes(found: bool) -> str:
+    return "yes" if found else "**no**, other than what this section is written for"
 
 
 def _new(running: Stack, count: int) -> list[Answer]:

@@ -61,11 +61,20 @@ def keeps_errors(client: triton_grpc.InferenceServerClient, body: bytes) -> bool
     raise RuntimeError("the model step computed what is past its deadline")
 
 
+def ignores_parameters(client: triton_grpc.InferenceServerClient, body: bytes) -> bool:
+    """Whether the ensemble answers a request with an image where a parameter allows none, since it knows the answer."""
+    inputs = [_request(body)]
+    client.infer(ENSEMBLE, inputs)
+    try:
+        client.infer(ENSEMBLE, inputs, parameters={"max_images": 0})
+    except InferenceServerException:
+        return False
+    return True
+
+
 def step_inputs(client: triton_grpc.InferenceServerClient, body: bytes) -> list[triton_grpc.InferInput]:
     """What the model step is given for a request, for whoever asks that step by itself."""
-    request = triton_grpc.InferInput("REQUEST", [1, 1], "BYTES")
-    request.set_data_from_numpy(np.array([[body]], dtype=np.object_))
-    prepared = client.infer("clef_preprocess", [request])
+    prepared = client.infer("clef_preprocess", [_request(body)])
     inputs = []
     for tensor in client.get_model_config(STEP, as_json=True)["config"]["input"]:
         values = prepared.as_numpy(tensor["name"])
@@ -73,3 +82,9 @@ def step_inputs(client: triton_grpc.InferenceServerClient, body: bytes) -> list[
         given.set_data_from_numpy(values)
         inputs.append(given)
     return inputs
+
+
+def _request(body: bytes) -> triton_grpc.InferInput:
+    request = triton_grpc.InferInput("REQUEST", [1, 1], "BYTES")
+    request.set_data_from_numpy(np.array([[body]], dtype=np.object_))
+    return request
