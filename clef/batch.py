@@ -14,21 +14,12 @@ from clef.errors import InvalidRecord
 
 Ints = NDArray[np.int32]
 
-RECORD_TENSORS = (
-    "INPUT_IDS",
-    "RECORD_LENGTHS",
-    "QUESTION_COUNTS",
-    "STATE_END",
-    "QUESTION_SPANS",
-    "QUESTION_TYPES",
-    "OPTION_COUNTS",
-    "OPTION_SPANS",
-    "PATCHES",
-    "IMAGE_GRID",
-)
+RECORD_TENSORS = ("INPUT_IDS", "RECORDS", "QUESTIONS", "OPTION_SPANS", "PATCHES", "IMAGE_GRID")
 """Names of the tensors of a request that `split_records` reads."""
 
 QUESTION_TYPES = 3
+TYPE, OPTIONS = 2, 3
+"""Columns of QUESTIONS, behind the two of the span."""
 PATCH_BYTES = 3 * 16 * 16
 FRAMES = 2
 """Frames at most that are one picture to the trunk."""
@@ -96,38 +87,34 @@ def split_records(tensors: Mapping[str, NDArray[Any]]) -> list[Record]:
     for each image and each video, a record's grid one for each picture. Raises InvalidRecord where the counts do not
     add up; what a record holds is checked by `Record.check`.
     """
+    ids, questions, spans = tensors["INPUT_IDS"], tensors["QUESTIONS"], tensors["OPTION_SPANS"]
     # Lists: these are a few numbers, and every numpy call on a few numbers costs a microsecond or more.
-    lengths, question_counts = tensors["RECORD_LENGTHS"].tolist(), tensors["QUESTION_COUNTS"].tolist()
-    option_counts, state_ends = tensors["OPTION_COUNTS"].tolist(), tensors["STATE_END"].tolist()
-    _demand(len(lengths) == len(question_counts) == len(state_ends), "one length and count a record")
-    _demand(len(lengths) > 0, "a request needs a record")
-    _demand(min(lengths) > 0 and min(question_counts) > 0, "a record needs tokens and a question")
+    rows, option_counts = tensors["RECORDS"].tolist(), questions[:, OPTIONS].tolist()
+    _demand(len(rows) > 0, "a request needs a record")
+    _demand(min(min(row[:2]) for row in rows) > 0, "a record needs tokens and a question")
     _demand(min(option_counts, default=1) > 0, "a question needs an option")
-    _demand(sum(lengths) == len(tensors["INPUT_IDS"]), "record lengths do not add up to the tokens")
-    _demand(sum(question_counts) == len(option_counts), "question counts do not add up to the questions")
-    _demand(sum(option_counts) == len(tensors["OPTION_SPANS"]), "option counts do not add up to the options")
-    _demand(
-        len(tensors["QUESTION_SPANS"]) == len(tensors["QUESTION_TYPES"]) == len(option_counts), "three rows a question"
-    )
+    _demand(sum(row[0] for row in rows) == len(ids), "the records' tokens do not add up to the tokens")
+    _demand(sum(row[1] for row in rows) == len(questions), "the records' questions do not add up to the questions")
+    _demand(sum(option_counts) == len(spans), "the questions' options do not add up to the option spans")
     grid = _pictures(tensors["IMAGE_GRID"], len(tensors["PATCHES"]))
     records = []
     token = question = option = 0
-    for length, questions, state_end in zip(lengths, question_counts, state_ends, strict=True):
-        tokens, asked = slice(token, token + length), slice(question, question + questions)
-        options = slice(option, option + sum(option_counts[asked]))
+    for length, asked, state_end in rows:
+        own = questions[question : question + asked]
+        options = sum(option_counts[question : question + asked])
         records.append(
             Record(
-                input_ids=tensors["INPUT_IDS"][tokens],
-                question_spans=tensors["QUESTION_SPANS"][asked],
-                question_types=tensors["QUESTION_TYPES"][asked],
-                option_counts=tensors["OPTION_COUNTS"][asked],
-                option_spans=tensors["OPTION_SPANS"][options],
+                input_ids=ids[token : token + length],
+                question_spans=own[:, :TYPE],
+                question_types=own[:, TYPE],
+                option_counts=own[:, OPTIONS],
+                option_spans=spans[option : option + options],
                 state_end=state_end,
                 patches=tensors["PATCHES"],
                 image_grid=grid,
             )
         )
-        token, question, option = tokens.stop, asked.stop, options.stop
+        token, question, option = token + length, question + asked, option + options
     return records
 
 

@@ -26,12 +26,8 @@ _OUTPUTS = ("RESPONSE", "MODEL_INFO", "BATCH_SIZE", "IMAGE_GRID", *_TIMES)
 # Of the model step: the shape of one row.
 _MODEL_INPUTS: tuple[tuple[str, str, list[int]], ...] = (
     ("INPUT_IDS", "INT32", []),
-    ("RECORD_LENGTHS", "INT32", []),
-    ("QUESTION_COUNTS", "INT32", []),
-    ("STATE_END", "INT32", []),
-    ("QUESTION_SPANS", "INT32", [2]),
-    ("QUESTION_TYPES", "INT32", []),
-    ("OPTION_COUNTS", "INT32", []),
+    ("RECORDS", "INT32", [3]),
+    ("QUESTIONS", "INT32", [4]),
     ("OPTION_SPANS", "INT32", [2]),
     ("PATCHES", "UINT8", [768]),
     ("IMAGE_GRID", "INT32", [3]),
@@ -41,6 +37,7 @@ _NO_ROOM = "Failed to increase the shared memory pool"
 _LENGTH = struct.Struct("<I")
 _FLOAT = struct.Struct("<f")
 _INT = struct.Struct("<i")
+_QUESTION = struct.Struct("<4i")
 
 
 class BadResponse(Exception):
@@ -88,7 +85,7 @@ def preprocess_request(body: bytes, request_id: str) -> service_pb2.ModelInferRe
     """A call of the preprocess step alone, for what the postprocess step needs of a request without images."""
     message = service_pb2.ModelInferRequest(model_name=PREPROCESS, id=request_id)
     _add_input(message, "REQUEST", "BYTES", 1, _bytes_element(body))
-    for name in ("PLAN", "OPTION_COUNTS"):
+    for name in ("PLAN", "QUESTIONS"):
         message.outputs.add(name=name)
     return message
 
@@ -99,7 +96,7 @@ def postprocess_request(preprocessed: service_pb2.ModelInferResponse, request_id
     Raises BadResponse where an output is missing or malformed.
     """
     with _named(preprocessed) as outputs:
-        options = sum(count for (count,) in _INT.iter_unpack(outputs["OPTION_COUNTS"]))
+        options = sum(options for *_, options in _QUESTION.iter_unpack(outputs["QUESTIONS"]))
         message = service_pb2.ModelInferRequest(model_name=POSTPROCESS, id=request_id)
         _add_input(message, "PLAN", "BYTES", 1, outputs["PLAN"])
         _add_input(message, "LOGITS", "FP32", options, bytes(options * _FLOAT.size))

@@ -33,19 +33,15 @@ MOST_TOKENS_CUT = 2_000_000
 class Encoded:
     """R records one after another, with Q questions and O options in all; spans count from their record's start.
 
-    input_ids [T]; record_lengths, question_counts, state_end [R] (state_end: the first token behind the state);
-    question_spans [Q, 2]; question_types, option_counts [Q]; option_spans [O, 2] in head order.
+    input_ids [T]; records [R, 3] (tokens, questions, and the first token behind the state); questions [Q, 4] (start,
+    end, type, options); option_spans [O, 2] in head order.
     """
 
     input_ids: Ints
-    record_lengths: Ints
-    question_counts: Ints
-    state_end: Ints
-    question_spans: Ints
-    question_types: Ints
-    option_counts: Ints
+    records: Ints
+    questions: Ints
     option_spans: Ints
-    questions: tuple[PlannedQuestion, ...]
+    planned: tuple[PlannedQuestion, ...]
     truncated: Truncated | None
 
     @property
@@ -132,14 +128,10 @@ def _join(
     placed = list(zip(tails, ends, strict=True))
     return Encoded(
         input_ids=np.concatenate(pieces),
-        record_lengths=np.array([end + len(tail.ids) for tail, end in placed], dtype=np.int32),
-        question_counts=np.array([len(tail.types) for tail in tails], dtype=np.int32),
-        state_end=np.array(ends, dtype=np.int32),
-        question_spans=np.concatenate([tail.question_spans + np.int32(end) for tail, end in placed]),
-        question_types=np.concatenate([tail.types for tail in tails]),
-        option_counts=np.concatenate([tail.option_counts for tail in tails]),
+        records=np.array([(end + len(tail.ids), len(tail.questions), end) for tail, end in placed], dtype=np.int32),
+        questions=np.concatenate([tail.questions + np.array([end, end, 0, 0], np.int32) for tail, end in placed]),
         option_spans=np.concatenate([tail.option_spans + np.int32(end) for tail, end in placed]),
-        questions=schema.questions,
+        planned=schema.questions,
         truncated=truncated,
     )
 

@@ -77,7 +77,7 @@ class Preprocessor:
         patches, grids = _patches(pictures, videos, settings.image_mode)
         plan = Plan(
             model=request.model,
-            questions=encoded.questions,
+            questions=encoded.planned,
             tokens=encoded.tokens,
             truncated=encoded.truncated,
             confidence=settings.confidence,
@@ -85,12 +85,8 @@ class Preprocessor:
         )
         return {
             "INPUT_IDS": encoded.input_ids,
-            "RECORD_LENGTHS": encoded.record_lengths,
-            "QUESTION_COUNTS": encoded.question_counts,
-            "STATE_END": encoded.state_end,
-            "QUESTION_SPANS": encoded.question_spans,
-            "QUESTION_TYPES": encoded.question_types,
-            "OPTION_COUNTS": encoded.option_counts,
+            "RECORDS": encoded.records,
+            "QUESTIONS": encoded.questions,
             "OPTION_SPANS": encoded.option_spans,
             "PATCHES": patches,
             "IMAGE_GRID": grids,

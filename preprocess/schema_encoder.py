@@ -42,14 +42,12 @@ class TooManyTokens(Exception):
 class Tail:
     """What follows the state in one record. Spans count from the first id here, half-open.
 
-    ids [n]; question_spans [Q, 2]; option_spans [O, 2] in head order; types [Q]; option_counts [Q].
+    ids [n]; questions [Q, 4] (start, end, type, options); option_spans [O, 2] in head order.
     """
 
     ids: Ints
-    question_spans: Ints
+    questions: Ints
     option_spans: Ints
-    types: Ints
-    option_counts: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +105,21 @@ class SchemaEncoder:
     def _tail(self, entries: list[tuple[str, str, Question]], stop_at: int) -> Tail:
         pieces = [self._head]
         length = len(self._head)
-        question_spans: list[tuple[int, int]] = []
+        questions: list[tuple[int, int, int, int]] = []
         option_spans: list[Ints] = []
         for number, (shown_id, name, question) in enumerate(entries, start=1):
             head = _array(self._read(prompt.field_head(number, shown_id, question.type), length, stop_at))
             start = length + len(head)
             body = self._body(prompt.instruction(name, question), prompt.options(question), start, stop_at)
             pieces += head, body.ids
-            question_spans.append((start, start + body.question_end))
+            kind, options = prompt.QUESTION_TYPES[question.type], len(body.option_spans)
+            questions.append((start, start + body.question_end, kind, options))
             option_spans.append(body.option_spans + start)
             length = start + len(body.ids)
         return Tail(
             ids=np.concatenate([*pieces, self._suffix]),
-            question_spans=_array(question_spans),
+            questions=_array(questions),
             option_spans=np.concatenate(option_spans),
-            types=_array([prompt.QUESTION_TYPES[question.type] for _, _, question in entries]),
-            option_counts=_array([len(spans) for spans in option_spans]),
         )
 
     def _body(self, instruction: str, options: list[prompt.Option], before: int, stop_at: int) -> _Body:

@@ -16,12 +16,10 @@ def joined(records: list[Record]) -> dict[str, np.ndarray]:
     """The wire tensors of one request with these records."""
     return {
         "INPUT_IDS": np.concatenate([item.input_ids for item in records]),
-        "RECORD_LENGTHS": ints([item.length for item in records], -1),
-        "QUESTION_COUNTS": ints([len(item.question_spans) for item in records], -1),
-        "STATE_END": ints([item.state_end for item in records], -1),
-        "QUESTION_SPANS": np.concatenate([item.question_spans for item in records]),
-        "QUESTION_TYPES": np.concatenate([item.question_types for item in records]),
-        "OPTION_COUNTS": np.concatenate([item.option_counts for item in records]),
+        "RECORDS": ints([[item.length, len(item.question_spans), item.state_end] for item in records], -1, 3),
+        "QUESTIONS": np.concatenate(
+            [np.c_[item.question_spans, item.question_types, item.option_counts] for item in records]
+        ),
         "OPTION_SPANS": np.concatenate([item.option_spans for item in records]),
         "PATCHES": records[0].patches,
         "IMAGE_GRID": records[0].image_grid,
@@ -45,28 +43,30 @@ def test_records_of_a_request_share_its_images() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tensor", "values"),
-    [
-        ("RECORD_LENGTHS", [30, 8]),
-        ("RECORD_LENGTHS", [37, 0]),
-        ("RECORD_LENGTHS", [38, -1]),
-        ("RECORD_LENGTHS", [37]),
-        ("RECORD_LENGTHS", []),
-        ("QUESTION_COUNTS", [2, 2]),
-        ("QUESTION_COUNTS", [3, 0]),
-        ("QUESTION_COUNTS", [4, -1]),
-        ("OPTION_COUNTS", [2, 5, 2]),
-        ("OPTION_COUNTS", [2, 6, 0]),
-        ("OPTION_COUNTS", [2, 7, -1]),
-        ("OPTION_COUNTS", [2, 5]),
-        ("QUESTION_TYPES", [0, 1]),
-        ("STATE_END", [0]),
-    ],
+    ("column", "values"),
+    [(0, [30, 8]), (0, [37, 0]), (0, [38, -1]), (1, [2, 2]), (1, [3, 0]), (1, [4, -1])],
 )
-def test_counts_that_do_not_add_up_are_refused(tensor: str, values: list[int]) -> None:
+def test_records_that_do_not_add_up_are_refused(column: int, values: list[int]) -> None:
     tensors = joined([made(30, [2, 5], 1), made(7, [1], 2)])
+    tensors["RECORDS"][:, column] = values
     with pytest.raises(InvalidRecord):
-        split_records(tensors | {tensor: ints(values, -1)})
+        split_records(tensors)
+
+
+@pytest.mark.parametrize("counts", [[2, 5, 2], [2, 6, 0], [2, 7, -1]])
+def test_options_that_do_not_add_up_are_refused(counts: list[int]) -> None:
+    tensors = joined([made(30, [2, 5], 1), made(7, [1], 2)])
+    tensors["QUESTIONS"][:, 3] = counts
+    with pytest.raises(InvalidRecord):
+        split_records(tensors)
+
+
+@pytest.mark.parametrize("name", ["INPUT_IDS", "RECORDS", "QUESTIONS", "OPTION_SPANS"])
+def test_rows_that_are_missing_are_refused(name: str) -> None:
+    tensors = joined([made(30, [2, 5], 1), made(7, [1], 2)])
+    for rows in (tensors[name][:-1], tensors[name][:0]):
+        with pytest.raises(InvalidRecord):
+            split_records(tensors | {name: rows})
 
 
 @pytest.mark.parametrize(

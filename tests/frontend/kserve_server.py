@@ -96,7 +96,7 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
         tensors = self.ensemble.preprocess(*elements(inputs["REQUEST"]), None, parameters)
         contents = {
             "PLAN": ("BYTES", element(bytes(tensors["PLAN"][0]))),
-            "OPTION_COUNTS": ("INT32", tensors["OPTION_COUNTS"].tobytes()),
+            "QUESTIONS": ("INT32", tensors["QUESTIONS"].tobytes()),
         }
         return response_to(request, contents)
 

@@ -105,7 +105,7 @@ def test_a_missing_or_malformed_output_is_refused(name: str) -> None:
 
 
 def test_the_last_step_is_asked_about_what_the_first_one_answered() -> None:
-    outputs = {"PLAN": element(b"plan"), "OPTION_COUNTS": struct.pack("<2i", 2, 3)}
+    outputs = {"PLAN": element(b"plan"), "QUESTIONS": struct.pack("<8i", 0, 9, 0, 2, 9, 20, 1, 3)}
     message = kserve.postprocess_request(response_of(outputs), "id")
     assert (message.model_name, message.id) == ("clef_postprocess", "id")
     shapes = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in message.inputs}
@@ -113,7 +113,7 @@ def test_the_last_step_is_asked_about_what_the_first_one_answered() -> None:
     assert list(message.raw_input_contents) == [element(b"plan"), bytes(20)]
 
 
-@pytest.mark.parametrize("outputs", [{}, {"PLAN": b""}, {"PLAN": b"", "OPTION_COUNTS": b"\x01"}])
+@pytest.mark.parametrize("outputs", [{}, {"PLAN": b""}, {"PLAN": b"", "QUESTIONS": b"\x01"}])
 def test_a_first_answer_without_its_outputs_is_refused(outputs: dict[str, bytes]) -> None:
     with pytest.raises(kserve.BadResponse, match="the ensemble gave"):
         kserve.postprocess_request(response_of(outputs), "id")

@@ -12,21 +12,19 @@ from preprocess.encoder import Encoded
 def per_record(encoded: Encoded) -> list[dict[str, Any]]:
     """The encoded request cut into its records, with everything checked that the model step relies on."""
     assert all(array.dtype == np.int32 for array in (getattr(encoded, name) for name in ARRAYS))
-    assert encoded.record_lengths.sum() == len(encoded.input_ids) == encoded.tokens
-    assert len(encoded.question_spans) == len(encoded.question_types) == len(encoded.option_counts)
-    assert encoded.question_counts.sum() == len(encoded.question_spans) == len(encoded.questions)
-    assert encoded.option_counts.sum() == len(encoded.option_spans)
-    assert [len(question.options) for question in encoded.questions] == encoded.option_counts.tolist()
+    assert encoded.records[:, 0].sum() == len(encoded.input_ids) == encoded.tokens
+    assert encoded.records[:, 1].sum() == len(encoded.questions) == len(encoded.planned)
+    assert encoded.questions[:, 3].sum() == len(encoded.option_spans)
+    assert [len(question.options) for question in encoded.planned] == encoded.questions[:, 3].tolist()
     records, token, question, option = [], 0, 0, 0
-    for length, questions, state_end in zip(
-        encoded.record_lengths.tolist(), encoded.question_counts.tolist(), encoded.state_end.tolist(), strict=True
-    ):
-        counts = encoded.option_counts[question : question + questions].tolist()
+    for length, questions, state_end in encoded.records.tolist():
+        asked = encoded.questions[question : question + questions]
+        counts = asked[:, 3].tolist()
         record = {
             "input_ids": encoded.input_ids[token : token + length].tolist(),
             "state_end": state_end,
-            "question_spans": encoded.question_spans[question : question + questions].tolist(),
-            "question_types": encoded.question_types[question : question + questions].tolist(),
+            "question_spans": asked[:, :2].tolist(),
+            "question_types": asked[:, 2].tolist(),
             "option_counts": counts,
             "option_spans": encoded.option_spans[option : option + sum(counts)].tolist(),
         }
@@ -36,16 +34,7 @@ def per_record(encoded: Encoded) -> list[dict[str, Any]]:
     return records
 
 
-ARRAYS = (
-    "input_ids",
-    "record_lengths",
-    "question_counts",
-    "state_end",
-    "question_spans",
-    "question_types",
-    "option_counts",
-    "option_spans",
-)
+ARRAYS = ("input_ids", "records", "questions", "option_spans")
 
 
 def check_spans(record: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ def encode(
 ) -> Encoded:
     media = np.array(grids, dtype=np.int32).reshape(-1, 3)
     encoded = encoder.encode(request_of(body), media, max_length=max_length, semantics=semantics, overflow=overflow)
-    assert encoded.record_lengths.max() <= max_length
+    assert encoded.records[:, 0].max() <= max_length
     per_record(encoded)
     return encoded
 
@@ -57,12 +57,12 @@ def encode(
 def same(left: Encoded, right: Encoded) -> bool:
     return (
         all(np.array_equal(getattr(left, name), getattr(right, name)) for name in ARRAYS)
-        and left.questions == right.questions
+        and left.planned == right.planned
     )
 
 
 def exact_tokens(encoder: Encoder, body: dict[str, Any], **options: Any) -> int:
-    return int(encode(encoder, body, **options).record_lengths.max())
+    return int(encode(encoder, body, **options).records[:, 0].max())
 
 
 BODY = {"state": "state " * 40, "questions": {"a": {"type": "noul"}, "b": {"type": "score", "criteria": ["x", "y"]}}}

@@ -28,11 +28,11 @@ def test_golden(encoders: Encoders, name: str) -> None:
     encoded = encode(encoders["reference"], body, reference.get("image_grid_thw", ()))
     questions = reference["questions"]
     assert encoded.input_ids.tolist() == reference["input_ids"]
-    assert encoded.question_spans.tolist() == [question["span"] for question in questions]
+    assert encoded.questions[:, :2].tolist() == [question["span"] for question in questions]
     assert encoded.option_spans.tolist() == [span for question in questions for span in question["option_spans"]]
-    assert encoded.question_types.tolist() == [question["type"] for question in questions]
-    assert [question.id for question in encoded.questions] == [question["id"] for question in questions]
-    assert [list(question.options) for question in encoded.questions] == [item["option_ids"] for item in questions]
+    assert encoded.questions[:, 2].tolist() == [question["type"] for question in questions]
+    assert [question.id for question in encoded.planned] == [question["id"] for question in questions]
+    assert [list(question.options) for question in encoded.planned] == [item["option_ids"] for item in questions]
     assert encoded.truncated is None
     literal = encode(encoders["literal"], body, reference.get("image_grid_thw", ()))
     assert same(literal, encoded) == (name != REFERENCE_MODE)
@@ -47,7 +47,7 @@ def test_golden_truncated(encoders: Encoders, mode: SpecialTokens) -> None:
     whole = encode(encoders[mode], TRUNCATED["request"])
     assert encoded.truncated is not None
     assert encoded.truncated.dropped == whole.tokens - limit
-    assert encoded.truncated.kept == encoded.state_end[0] - len(Tokenizer.load(RELEASE, mode).prefix)
+    assert encoded.truncated.kept == encoded.records[0, 2] - len(Tokenizer.load(RELEASE, mode).prefix)
 
 
 def test_special_tokens_in_every_text_of_a_user_stay_text(encoders: Encoders, vocabulary: Vocabulary) -> None:
@@ -75,7 +75,7 @@ def test_state_end_is_the_first_token_of_the_schema(encoders: Encoders) -> None:
     heads = []
     for state in states:
         encoded = encode(encoders["literal"], {"state": state, "questions": {"q": {"type": "noul"}}})
-        heads.append(encoded.input_ids[encoded.state_end[0] :].tolist())
+        heads.append(encoded.input_ids[encoded.records[0, 2] :].tolist())
     assert heads[0] == heads[1] == heads[2]
 
 
@@ -134,7 +134,7 @@ def test_the_order_of_options_is_the_plans_and_not_the_prompts(encoders: Encoder
 
     forward, backward = encoded({"a": None, "b": None}), encoded({"b": None, "a": None})
     assert (forward.input_ids == backward.input_ids).all()
-    assert (forward.questions[0].order, backward.questions[0].order) == ((0, 1), (1, 0))
+    assert (forward.planned[0].order, backward.planned[0].order) == ((0, 1), (1, 0))
 
 
 def test_what_was_kept_cannot_be_changed_by_an_answer(encoders: Encoders) -> None:
@@ -144,7 +144,7 @@ def test_what_was_kept_cannot_be_changed_by_an_answer(encoders: Encoders) -> Non
         getattr(first, name)[...] = 0
     again = encode(encoders["literal"], body)
     assert again.input_ids.tolist() == CASES["three-types"]["reference"]["input_ids"]
-    assert again.option_counts.tolist() == [2, 3, 2]
+    assert again.questions[:, 3].tolist() == [2, 3, 2]
     assert replace(again, truncated=None) is not again
 
 

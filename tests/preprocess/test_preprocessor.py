@@ -27,12 +27,8 @@ Tensors = dict[str, np.ndarray[Any, Any]]
 
 SHAPES = {
     "INPUT_IDS": (np.int32, (None,)),
-    "RECORD_LENGTHS": (np.int32, (None,)),
-    "QUESTION_COUNTS": (np.int32, (None,)),
-    "STATE_END": (np.int32, (None,)),
-    "QUESTION_SPANS": (np.int32, (None, 2)),
-    "QUESTION_TYPES": (np.int32, (None,)),
-    "OPTION_COUNTS": (np.int32, (None,)),
+    "RECORDS": (np.int32, (None, 3)),
+    "QUESTIONS": (np.int32, (None, 4)),
     "OPTION_SPANS": (np.int32, (None, 2)),
     "PATCHES": (np.uint8, (None, 768)),
     "IMAGE_GRID": (np.int32, (None, 3)),
@@ -70,9 +66,11 @@ def test_golden(step: Preprocessor, name: str) -> None:
     tensors = run(step, body, **parameters)
     questions = reference["questions"]
     assert tensors["INPUT_IDS"].tolist() == reference["input_ids"]
-    assert tensors["RECORD_LENGTHS"].tolist() == [len(reference["input_ids"])]
-    assert tensors["QUESTION_COUNTS"].tolist() == [len(questions)]
-    assert tensors["QUESTION_SPANS"].tolist() == [question["span"] for question in questions]
+    [[length, asked, schema_start]] = tensors["RECORDS"].tolist()
+    assert (length, asked) == (len(reference["input_ids"]), len(questions)) and schema_start < questions[0]["span"][0]
+    assert tensors["QUESTIONS"].tolist() == [
+        [*question["span"], question["type"], len(question["option_spans"])] for question in questions
+    ]
     assert tensors["OPTION_SPANS"].tolist() == [span for question in questions for span in question["option_spans"]]
     assert tensors["IMAGE_GRID"].tolist() == reference.get("image_grid_thw", [])
     if "pixel_values_sha256" in reference and name != "image-resized":
@@ -109,8 +107,8 @@ def test_the_caller_and_the_parameters_choose_the_semantics(step: Preprocessor) 
 
     def records(body: dict[str, Any], **parameters: Any) -> list[int]:
         tensors = run(step, body, **parameters)
-        assert plan_of(tensors).tokens == tensors["RECORD_LENGTHS"].sum()
-        return list(tensors["QUESTION_COUNTS"].tolist())
+        assert plan_of(tensors).tokens == tensors["RECORDS"][:, 0].sum()
+        return list(tensors["RECORDS"][:, 1].tolist())
 
     assert records(body) == [3]
     assert records(body, semantics="independent") == [1, 1, 1]
@@ -132,7 +130,7 @@ def test_every_record_shows_the_requests_images_once(step: Preprocessor) -> None
     assert len(tensors["PATCHES"]) == 256
     pad = 2_005
     start = 0
-    for length in tensors["RECORD_LENGTHS"].tolist():
+    for length in tensors["RECORDS"][:, 0].tolist():
         assert (tensors["INPUT_IDS"][start : start + length] == pad).sum() == 64
         start += length
 

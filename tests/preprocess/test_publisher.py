@@ -72,7 +72,7 @@ def ours(encoder: Encoder, body: dict[str, Any], max_length: int) -> dict[str, A
     no_images = np.zeros((0, 3), dtype=np.int32)
     encoded = encoder.encode(request, no_images, max_length=max_length, semantics="joint", overflow="truncate")
     (record,) = per_record(encoded)
-    record["ids"] = [(question.id, question.options) for question in encoded.questions]
+    record["ids"] = [(question.id, question.options) for question in encoded.planned]
     return record
 
 

@@ -124,12 +124,8 @@ def at_the_model_step(grpc, shapes: dict[str, list[int]], **values) -> ServiceEr
 
 SHAPES = {
     "INPUT_IDS": [5],
-    "RECORD_LENGTHS": [1],
-    "QUESTION_COUNTS": [1],
-    "STATE_END": [1],
-    "QUESTION_SPANS": [1, 2],
-    "QUESTION_TYPES": [1],
-    "OPTION_COUNTS": [1],
+    "RECORDS": [1, 3],
+    "QUESTIONS": [1, 4],
     "OPTION_SPANS": [1, 2],
     "IMAGE_GRID": [0, 3],
 }
@@ -141,7 +137,7 @@ def test_tensors_that_contradict_each_other_fail_alone_at_the_model_step(grpc):
 
 
 def test_a_record_that_is_too_long_is_refused_at_the_model_step_too(grpc):
-    values = {"RECORD_LENGTHS": [16_385], "QUESTION_SPANS": [[0, 1]], "OPTION_SPANS": [[1, 2]]}
+    values = {"RECORDS": [[16_385, 1, 1]], "QUESTIONS": [[0, 1, 1, 1]], "OPTION_SPANS": [[1, 2]]}
     error = at_the_model_step(grpc, SHAPES | {"INPUT_IDS": [16_385]}, **values)
     assert error.status == 400
     assert error.detail["message"] == "a record has 16385 tokens; 16384 are allowed"

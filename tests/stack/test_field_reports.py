@@ -222,7 +222,7 @@ def test_o23_text_comes_to_the_tokenizer_as_it_was_sent(grpc, name):
     tokenizer = Tokenizer(Vocabulary.load(RELEASE), "literal")
     expected = tokenizer.encode(text)
     tensors = preprocessed(grpc, {"state": text, "questions": NOUL}, overflow="truncate")
-    start, end = len(tokenizer.prefix), int(tensors.as_numpy("STATE_END")[0, 0])
+    start, end = len(tokenizer.prefix), int(tensors.as_numpy("RECORDS")[0, 0, 2])
     state = tensors.as_numpy("INPUT_IDS")[0, start:end].tolist()
     assert state == expected[: len(state)]
     truncated = json.loads(tensors.as_numpy("PLAN")[0, 0])["truncated"]
