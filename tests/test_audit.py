@@ -1,4 +1,4 @@
-"""The verdict on known vulnerabilities, by the real pip-audit and a service that answers as OSV does."""
+"""The verdict on known vulnerabilities, by the real pip-audit and a service that answers as OSV does; and the SBOM."""
 
 from __future__ import annotations
 
@@ -115,3 +115,14 @@ def test_a_service_that_is_away_is_not_nothing_known(audit: Audit) -> None:
     assert done.stdout.startswith("NOT AUDITED: ")
     tolerated = audit(away, "--if-reachable")
     assert (tolerated.returncode, tolerated.stdout.startswith("NOT AUDITED: ")) == (0, True)
+
+
+def test_the_bill_of_materials_of_an_image_is_its_lock(pip_audit: Path, tmp_path: Path) -> None:
+    """As `make sbom` writes it."""
+    lock = REPOSITORY_ROOT / "docker" / "frontend" / "requirements.lock"
+    command = [pip_audit.with_name("cyclonedx-py"), "requirements", "--of", "JSON", "-o", tmp_path / "sbom.json", lock]
+    subprocess.run(command, check=True, capture_output=True)
+    bill = json.loads((tmp_path / "sbom.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    locked = {line for line in lock.read_text().splitlines() if "==" in line}
+    assert {f"{part['name']}=={part['version']}" for part in bill["components"]} == locked

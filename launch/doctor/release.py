@@ -9,6 +9,7 @@ from pathlib import Path
 
 from clef.errors import ReleaseError
 from clef.inspection import Inspected, inspect
+from clef.reading import check_reading
 from clef.release import CONFIG, open_release
 from launch.checksums import Checksum, check_files
 from launch.doctor.finding import Finding, fail, ok, warn
@@ -67,11 +68,12 @@ def origin(folder: Path) -> Iterator[Finding]:
 
 
 def tokenizer(folder: Path) -> Finding:
-    """Whether the preprocess step would take it."""
+    """Whether the preprocess step and the model step would take it."""
     try:
         vocabulary = Vocabulary.load(folder)
         check_tokens(vocabulary, folder)
-    except TokenizerError as error:
+        check_reading(folder)
+    except (TokenizerError, ReleaseError) as error:
         return fail("tokenizer", str(error), AGAIN)
     return ok(
         "tokenizer", f"{vocabulary.last_id + 1} ids, each with a row in the model; media tokens as the model has them"

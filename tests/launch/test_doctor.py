@@ -284,6 +284,12 @@ class TestRelease:
         (folder / "config.json").write_text(json.dumps(config | {"image_token_id": 3}))
         assert release.tokenizer(folder).level == "fail"
 
+    def test_a_tokenizer_that_reads_otherwise_than_transformers(self, folder: Path) -> None:
+        content = json.loads((folder / "tokenizer.json").read_text("utf-8")) | {"normalizer": None}
+        (folder / "tokenizer.json").write_text(json.dumps(content), "utf-8")
+        found = release.tokenizer(folder)
+        assert (found.level, "otherwise than transformers'" in found.text) == ("fail", True)
+
     def test_one_that_nobody_knows(self, folder: Path) -> None:
         finding = only(release.origin(folder))
         assert (finding.level, "no revision recorded" in finding.text) == ("warn", True)
