@@ -14,8 +14,9 @@ def sweeps(figure: Figure, data: dict[str, list[dict[str, Any]]]) -> None:
             some = [row for row in rows if row["load"] == load]
             for percentile, style in (("p50_ms", "o-"), ("p95_ms", "^--")):
                 label = f"by {load}, {percentile.removesuffix('_ms')}"
-                axes.plot([row["per_s"] for row in some], [row[percentile] for row in some], style, label=label)
-        axes.set(title=name, xlabel="answers a second", ylabel="latency, ms", yscale="log")
+                x = [row["value" if load == "rate" else "per_s"] for row in some]
+                axes.plot(x, [row[percentile] for row in some], style, label=label)
+        axes.set(title=name, xlabel="a second, answered or, by rate, asked", ylabel="latency, ms", yscale="log")
         axes.legend(fontsize="small")
 
 

@@ -1,7 +1,8 @@
 """Latency against throughput, over gRPC by perf_analyzer and over HTTP by wrk, with a realistic mix of requests.
 
 Rates are shares of the throughput that the same run found at the highest concurrency, so that they mean the same on
-every machine. Every line is kept in `sweep_grpc.csv` and `sweep_http.csv`.
+every machine. Every line is kept in `sweep_grpc.csv` and `sweep_http.csv`. perf_analyzer divides what it sent at a rate
+by a window that is longer than the sending, so that plots show such a line at the rate that was asked for.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ def report(data: dict[str, list[Row]]) -> str:
         parts.append(
             f"{title}, every line in [`sweep_{name}.csv`](results/sweep_{name}.csv):\n\n{table(columns, cells)}"
         )
+    parts.append(
+        "By rate, arrivals are random. perf_analyzer's answers a second are over a window longer than its sending; the "
+        "plot shows such lines at the rate that was asked for."
+    )
     return "\n\n".join(parts)
 
 
