@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +20,7 @@ from urllib.error import HTTPError
 import psutil
 import pytest
 
+from frontend.triton import HEARTBEAT
 from launch.triton import REPOSITORY_ROOT, TritonServer, write_path_file
 from tests.docker.edge import Server
 from tests.golden_cases import RELEASE
@@ -70,6 +73,15 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
     yield it
     it.server.close()
     assert not list(Path("/dev/shm").glob("clef_image_*"))
+
+
+def test_its_question_is_a_heartbeat() -> None:
+    """The steps log no answer to one, and do not count it as load while it waits."""
+    spec = importlib.util.spec_from_file_location("serve", SERVE)
+    assert spec is not None and spec.loader is not None
+    serve = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(serve)
+    assert json.loads(serve._BODY)["id"] == HEARTBEAT
 
 
 def test_a_lost_step_is_seen_at_once_and_ends_the_container(watched: Watched) -> None:
