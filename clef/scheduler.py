@@ -27,7 +27,7 @@ from clef.settings import ModelSettings
 Logits = NDArray[np.float32]
 log = logging.getLogger(__name__)
 
-# A token may arrive before its job, which is still being read; it is kept for as long as that may take.
+# A token may arrive before its job, which is still being read: so many are remembered, the oldest forgotten first.
 REMEMBERED_TOKENS = 4096
 
 
@@ -74,7 +74,7 @@ class Job:
 
 @dataclass(eq=False, slots=True)
 class _Progress:
-    """A job under way; only the worker changes it."""
+    """A job under way. `submit` may refuse it; once it waits, only the worker changes it."""
 
     job: Job
     submitted: float

@@ -1,4 +1,7 @@
-"""What every dialect does with a request: admit its caller, refuse it early, ask Triton within a deadline."""
+"""What every dialect does with a request: admit its caller, read its body within limits, ask Triton within a deadline.
+
+What a SystemOne body says is the preprocess step's to judge; here a multipart one is taken apart, and no more.
+"""
 
 import asyncio
 import time
