@@ -1,14 +1,22 @@
-"""The hand-written `config.pbtxt` files hold together: `tritonclient`'s own protobuf reads them."""
+"""The hand-written `config.pbtxt` files hold together, and what is written elsewhere of their tensors agrees with them.
+
+`tritonclient`'s own protobuf reads them.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
-from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInstanceGroup
 
-REPOSITORY = Path(__file__).parents[2] / "model_repository"
+from clef.batch import RECORD_TENSORS
+from frontend.kserve import cancel_request
+
+ROOT = Path(__file__).parents[2]
+REPOSITORY = ROOT / "model_repository"
 ENSEMBLE = "clef"
 STEPS = ("clef_preprocess", "clef_model", "clef_postprocess")
 
@@ -63,6 +71,40 @@ def test_one_tensor_has_one_name_from_end_to_end():
     for step in CONFIGS[ENSEMBLE].ensemble_scheduling.step:
         for mapping in (step.input_map, step.output_map):
             assert all(key == value for key, value in mapping.items())
+
+
+def kserve(fields) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """As the protocol names types, without the batch axis."""
+    return {
+        name: (DataType.Name(kind).removeprefix("TYPE_").replace("STRING", "BYTES"), dims)
+        for name, (kind, dims) in tensors(fields).items()
+    }
+
+
+def documented() -> dict[str, tuple[str, tuple[int, ...]]]:
+    """As the README's table has it: a letter stands for any length, one type for all names of its row."""
+    found = {}
+    table = (ROOT / "README.md").read_text("utf-8").partition("| tensor |")[2].partition("\n\n")[0]
+    for names, types in re.findall(r"^\| (`.+?) \| (.+?) \|", table, re.MULTILINE):
+        shapes = [
+            (kind, tuple(int(size) if size.isdigit() else -1 for size in sizes.split(", ")))
+            for kind, sizes in re.findall(r"(\w+) \[(.+?)\]", types)
+        ]
+        tensors_of_row = re.findall(r"`(\w+)`", names)
+        found |= dict(zip(tensors_of_row, shapes * (len(tensors_of_row) // len(shapes)), strict=True))
+    return found
+
+
+def test_the_readme_has_every_tensor_with_its_type_and_shape():
+    fields = [field for config in CONFIGS.values() for field in (*config.input, *config.output)]
+    assert documented() == kserve(fields)
+
+
+def test_the_model_step_reads_what_it_is_given_and_can_be_asked_without_any_of_it():
+    inputs = kserve(CONFIGS["clef_model"].input)
+    assert tuple(inputs) == RECORD_TENSORS
+    empty = {tensor.name: (tensor.datatype, tuple(tensor.shape)) for tensor in cancel_request("token").inputs}
+    assert empty == {name: (kind, (1, 0, *dims[1:])) for name, (kind, dims) in inputs.items()}
 
 
 def test_an_optional_input_is_optional_on_both_sides():
