@@ -31,9 +31,10 @@ async def test_metrics_count_requests_by_dialect_and_status(client: httpx.AsyncC
 
 async def test_metrics_tell_what_is_in_flight(place: Place, triton: FakeTriton) -> None:
     async with opened(place.settings(), triton) as client:
-        triton.latency_s = 0.3
+        triton.latency_s = 1.0
         running = asyncio.create_task(ask(client))
-        await asyncio.sleep(0.1)
+        while not triton.real_calls:
+            await asyncio.sleep(0.01)
         assert await sample(client, "systemone_in_flight") == 1
         assert (await running).status_code == 200
         assert await sample(client, "systemone_in_flight") == 0

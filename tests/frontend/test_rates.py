@@ -142,16 +142,17 @@ async def test_redis_gone_and_back(server: Server, how: signal.Signals, caplog: 
 
 async def test_a_redis_that_hangs_costs_the_first_requests_its_timeout_and_the_next_nothing(server: Server) -> None:
     who = caller("hanging", 50)
-    async with opened(server.url, timeout_s=0.5) as rates:
+    timeout_s = 1.0
+    async with opened(server.url, timeout_s=timeout_s) as rates:
         await rates.take(who)
         server.signal(signal.SIGSTOP)
         try:
             began = time.perf_counter()
             assert await taken(rates, who, 10) == 10
-            assert time.perf_counter() - began < 0.9
+            assert time.perf_counter() - began < 1.9 * timeout_s
             began = time.perf_counter()
             assert await taken(rates, who, 100) == 40
-            assert time.perf_counter() - began < 0.4
+            assert time.perf_counter() - began < 0.9 * timeout_s
         finally:
             server.signal(signal.SIGCONT)
         await until_up(rates)
