@@ -71,7 +71,7 @@ clean:  ## Remove the environment, the development release and every cache
 	fi
 	@touch $@
 
-.venv/.test: .venv/.serve requirements/test.txt requirements/test-no-deps.txt tests/debian.sh
+.venv/.test: .venv/.serve requirements/test.txt requirements/tracing.txt requirements/test-no-deps.txt tests/debian.sh
 	@echo 'installing what the tests need'
 	@sh tests/debian.sh postgresql redis-server haproxy prometheus systemd
 	@$(PIP) $(PINNED) -r requirements/test.txt $(TERSE)

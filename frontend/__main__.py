@@ -11,10 +11,11 @@ from types import FrameType
 
 import uvicorn
 
-from frontend.app import create_app
+from frontend.app import VERSION, create_app
 from frontend.connection import connection
 from frontend.logs import configure
 from frontend.settings import Settings, SettingsError, read_settings
+from frontend.tracing import TracedTriton, from_environment
 from frontend.triton import TritonClient
 
 # Longer than the pools of usual clients keep an idle connection, so that it is never closed under a request.
@@ -23,8 +24,10 @@ KEEP_ALIVE_S = 75
 
 def server(settings: Settings) -> uvicorn.Server:
     """A server that stops gracefully: on a signal it takes nothing new and answers what it has."""
+    tracing = from_environment(VERSION)
+    triton = TracedTriton(settings.triton_url, tracing.tracer) if tracing else TritonClient(settings.triton_url)
     config = uvicorn.Config(
-        create_app(settings, TritonClient(settings.triton_url)),
+        create_app(settings, triton, tracing),
         host=settings.host,
         port=settings.port,
         loop="uvloop",

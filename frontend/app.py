@@ -33,6 +33,7 @@ from frontend.metrics import Metrics
 from frontend.openapi import document
 from frontend.rates import Rates
 from frontend.settings import Settings, SettingsError
+from frontend.tracing import TracedRequests, Tracing
 from frontend.triton import Triton
 from frontend.usage import UsageLog
 
@@ -41,8 +42,8 @@ VERSION = "0.1.0"
 DESCRIPTION = "Decisions by Cloudflare's Clef models on Triton Inference Server, in the SystemOne contract."
 
 
-def create_app(settings: Settings, triton: Triton) -> FastAPI:
-    """The app; its lifespan opens `triton`, runs the heartbeat and the usage log, and closes them all.
+def create_app(settings: Settings, triton: Triton, tracing: Tracing | None = None) -> FastAPI:
+    """The app; its lifespan opens `triton`, runs the heartbeat and the usage log, and closes them all, `tracing` too.
 
     Raises SettingsError for a key file that cannot be read and for URLs that name nothing.
     """
@@ -70,6 +71,8 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
             await triton.close()
             await rates.close()
             await usage.close()
+            if tracing is not None:
+                await tracing.close()
 
     app = FastAPI(
         title="clef-triton",
@@ -78,6 +81,8 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
         lifespan=lifespan,
         # A redirect would be built from the Host header, and clients drop a POST's body on it.
         redirect_slashes=False,
+        # See frontend.tracing.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     errors.install(app)
     app.include_router(systemone.router(decisions))
@@ -95,8 +100,10 @@ def create_app(settings: Settings, triton: Triton) -> FastAPI:
     app.openapi = lambda: documented(videos=_reads_videos(triton))  # type: ignore[method-assign]
     app.add_middleware(LingeringClose)
     app.add_middleware(HeadAsGet)
-    # The outermost: it sees every answer.
+    # Around all those: it sees every answer.
     app.add_middleware(RequestContext, render_for=render_for, finished=Accounting(counters, usage).finished)
+    if tracing is not None:
+        app.add_middleware(TracedRequests, tracer=tracing.tracer)
     return app
 
 

@@ -87,14 +87,15 @@ class Triton(Protocol):
 class TritonClient:
     """Triton over one shared HTTP/2 connection. `url` is host:port of its gRPC endpoint."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, interceptors: Sequence[grpc.aio.ClientInterceptor] = ()) -> None:
         self._url = url
+        self._interceptors = interceptors
         self._info: ModelInfo | None = None
         self._channel: grpc.aio.Channel | None = None
         self._giving_up: set[asyncio.Future[None]] = set()
 
     async def start(self) -> None:
-        self._channel = grpc.aio.insecure_channel(self._url, options=_CHANNEL_OPTIONS)
+        self._channel = grpc.aio.insecure_channel(self._url, options=_CHANNEL_OPTIONS, interceptors=self._interceptors)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
 
     async def close(self) -> None:

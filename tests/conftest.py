@@ -24,6 +24,6 @@ def only_the_tests_settings() -> Iterator[None]:
     """Settings come from a test alone, whatever the environment of whoever runs it."""
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
-            if name.startswith("CLEF_") and name not in OF_THE_TESTS:
+            if name.startswith(("CLEF_", "OTEL_")) and name not in OF_THE_TESTS:
                 patch.delenv(name)
         yield

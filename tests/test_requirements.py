@@ -26,7 +26,7 @@ def listed(path: Path) -> dict[str, Requirement]:
 CONSTRAINTS = listed(REQUIREMENTS / "constraints.txt")
 
 
-@pytest.mark.parametrize("name", ["serve", "test", "bench", "video"])
+@pytest.mark.parametrize("name", ["serve", "test", "bench", "video", "tracing"])
 def test_what_is_asked_for_is_constrained_to_the_same_version(name: str) -> None:
     for package, wanted in listed(REQUIREMENTS / f"{name}.txt").items():
         assert CONSTRAINTS[package].specifier == wanted.specifier, AGAIN
@@ -40,7 +40,7 @@ def test_an_image_holds_the_same_versions(image: str) -> None:
 
 def test_what_is_installed_here_is_what_is_listed() -> None:
     """`make` installed it from the same list. A local part (+cpu) is another build of the version."""
-    wanted = [item for name in ("serve", "test") for item in listed(REQUIREMENTS / f"{name}.txt").values()]
+    wanted = [item for name in ("serve", "test", "tracing") for item in listed(REQUIREMENTS / f"{name}.txt").values()]
     differing = {
         name: version(name) for name in reached(wanted) if not CONSTRAINTS[name].specifier.contains(version(name))
     }
