@@ -18,7 +18,7 @@ import traceback
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from adapter.tensors import Tensors, response
+from adapter.tensors import Array, Tensors, response
 from preprocess.errors import InternalError, Overloaded, ServiceError
 
 # What the frontend asks when nobody else does; its good answers would be most of an idle server's log.
@@ -39,7 +39,7 @@ class Call:
         self._sender = request.get_response_sender()
         self._started = time.perf_counter()
 
-    def elapsed_ms(self) -> np.ndarray:
+    def elapsed_ms(self) -> Array:
         """The time until now, as a tensor FP32 [1]."""
         return np.array([(time.perf_counter() - self._started) * 1e3], dtype=np.float32)
 
@@ -98,6 +98,7 @@ class Call:
 
 def _code(error: ServiceError) -> int:
     # The JSON carries the exact status; the code is for clients that look at gRPC's or KServe's alone.
-    if error.status >= 500:
-        return pb_utils.TritonError.INTERNAL if error.status == 500 else pb_utils.TritonError.UNAVAILABLE
-    return pb_utils.TritonError.INVALID_ARG
+    codes = pb_utils.TritonError
+    ours: int = codes.INTERNAL if error.status == 500 else codes.UNAVAILABLE
+    theirs: int = codes.INVALID_ARG
+    return ours if error.status >= 500 else theirs

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from adapter.call import Call
-from adapter.tensors import Parameters, Tensors, parameters, read
+from adapter.tensors import Array, Parameters, Tensors, parameters, read
 
-Step = Callable[[dict[str, np.ndarray], Parameters], Tensors]
+Step = Callable[[dict[str, Array], Parameters], Tensors]
 
 
 def respond(requests: list[pb_utils.InferenceRequest], step: Step, name: str, clock: str) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from preprocess.errors import InvalidRequest
 
-Tensors = Mapping[str, np.ndarray]
+Array = np.ndarray[Any, Any]
+Tensors = Mapping[str, Array]
 Parameters = dict[str, str | int | bool]
 
 
-def read(request: pb_utils.InferenceRequest) -> dict[str, np.ndarray]:
+def read(request: pb_utils.InferenceRequest) -> dict[str, Array]:
     """Every input that the request carries. Raises InvalidRequest for more rows than one."""
     tensors = {}
     for tensor in request.inputs():
@@ -27,7 +29,8 @@ def read(request: pb_utils.InferenceRequest) -> dict[str, np.ndarray]:
 
 def parameters(request: pb_utils.InferenceRequest) -> Parameters:
     """The request's custom parameters."""
-    return json.loads(request.parameters() or "{}")
+    told: Parameters = json.loads(request.parameters() or "{}")
+    return told
 
 
 def response(tensors: Tensors) -> pb_utils.InferenceResponse:

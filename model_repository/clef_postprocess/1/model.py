@@ -6,7 +6,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from adapter.step import respond
-from adapter.tensors import Parameters, Tensors
+from adapter.tensors import Array, Parameters, Tensors
 from postprocess.answers import answer
 from preprocess.errors import InvalidRequest
 from preprocess.plan import Plan
@@ -16,7 +16,7 @@ class TritonPythonModel:
     def execute(self, requests: list[pb_utils.InferenceRequest]) -> None:
         respond(requests, self._step, "clef_postprocess", clock="POSTPROCESS_MS")
 
-    def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
+    def _step(self, inputs: dict[str, Array], parameters: Parameters) -> Tensors:
         body, probabilities = answer(plan_of(inputs["PLAN"][0]), inputs["LOGITS"])
         return {"RESPONSE": np.array([body], dtype=np.object_), "PROBABILITIES": probabilities}
 

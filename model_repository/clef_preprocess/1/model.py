@@ -5,12 +5,11 @@ from __future__ import annotations
 import gc
 import time
 
-import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from adapter.shared_memory import fitted, free_bytes
 from adapter.step import respond
-from adapter.tensors import Parameters, Tensors
+from adapter.tensors import Array, Parameters, Tensors
 from preprocess.errors import DeadlineExceeded
 from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings, deadline
@@ -31,7 +30,7 @@ class TritonPythonModel:
     def execute(self, requests: list[pb_utils.InferenceRequest]) -> None:
         respond(requests, self._step, "clef_preprocess", clock="PREPROCESS_MS")
 
-    def _step(self, inputs: dict[str, np.ndarray], parameters: Parameters) -> Tensors:
+    def _step(self, inputs: dict[str, Array], parameters: Parameters) -> Tensors:
         # Whatever waited too long behind others, in Triton's own memory, costs no more than this.
         until = deadline(parameters)
         if until is not None and until <= time.time():
