@@ -40,8 +40,8 @@ class ModelSettings(BaseSettings):
     state_cache_bytes: int = Field(1 << 30, ge=0)
     """Of computed states that are kept on the device; 0: none. Needs the warm-up, which checks it."""
     state_cache_min_tokens: int = Field(512, gt=0)
-    """Tokens before the schema from which on a record's state is kept. Two passes cost more than one: on a CPU 18 % at
-    256 tokens, 10 % at 512, nothing at 2,000."""
+    """Tokens before the schema from which on a record's state is kept. Two passes cost more than one;
+    `perf/RESULTS.md` has by how much, by length."""
     max_overtaken: int = Field(4, ge=0)
     """Micro-batches that may pass the oldest waiting record before it leads one."""
     allow_slow_kernels: bool = False
