@@ -29,8 +29,6 @@ from preprocess.presets import with_preset
 from preprocess.settings import Settings
 from preprocess.strict_json import parse_json
 
-__all__ = ["Choice", "Noul", "Question", "Request", "Score", "parse_json", "parse_request"]
-
 MAX_OPTIONS = 255
 MAX_LEVELS = 10
 NO_VIDEOS = (
@@ -157,21 +155,17 @@ class Request(_Model):
     x_preset: str | None = None
 
 
-def parse_request(body: bytes | dict[str, Any], settings: Settings) -> Request:
-    """The request in `body`: JSON, or what `parse_json` made of it.
-
-    Raises InvalidRequest (400), RequestTooLarge (413), ValidationFailed (422).
-    """
-    if isinstance(body, bytes):
-        if len(body) > settings.max_body_bytes:
-            raise RequestTooLarge(f"The body has {len(body)} bytes; {settings.max_body_bytes} are allowed.")
-        body = parse_json(body)
-    if not isinstance(body, dict):
+def parse_request(body: bytes, settings: Settings) -> Request:
+    """The request in `body`. Raises InvalidRequest (400), RequestTooLarge (413), ValidationFailed (422)."""
+    if len(body) > settings.max_body_bytes:
+        raise RequestTooLarge(f"The body has {len(body)} bytes; {settings.max_body_bytes} are allowed.")
+    fields = parse_json(body)
+    if not isinstance(fields, dict):
         raise InvalidRequest("The body is not a JSON object.")
-    body = with_preset(body)
-    _check_counts(body, settings)
-    body = inline_assets(body, settings)
-    named = body if body.get("model") is not None else body | {"model": settings.model_name}
+    fields = with_preset(fields)
+    _check_counts(fields, settings)
+    fields = inline_assets(fields, settings)
+    named = fields if fields.get("model") is not None else fields | {"model": settings.model_name}
     try:
         request = Request.model_validate(
             named, context={"max_options": settings.max_options, "videos": settings.videos}

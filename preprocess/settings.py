@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from preprocess.errors import ValidationFailed
+from preprocess.plan import Confidence
 
 MIB = 1024 * 1024
 
@@ -23,7 +24,6 @@ PIXELS_PER_TOKEN = 1_024
 
 
 Semantics = Literal["joint", "independent"]
-Confidence = Literal["top", "typesafe"]
 Overflow = Literal["reject", "truncate"]
 SpecialTokens = Literal["literal", "reference"]
 ImageMode = Literal["faithful", "release"]

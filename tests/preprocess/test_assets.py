@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import time
 from typing import Any
 
@@ -186,13 +187,14 @@ def test_replacing_takes_time_by_the_size_of_the_text_alone() -> None:
 
 
 def test_the_one_validator_reads_assets() -> None:
-    request = parse_request(body_of({RED: PNG}, f"see {RED}"), SETTINGS)
+    request = parse_request(json.dumps(body_of({RED: PNG}, f"see {RED}")).encode(), SETTINGS)
     assert (request.state, request.images) == ("see image 1", ["aGk="])
 
 
 @pytest.mark.parametrize("kind", ["box", "boxes", "BoundingBox"])
 def test_a_box_question_is_told_that_there_are_no_boxes(kind: str) -> None:
+    body = {"state": "", "questions": {"q": {"type": kind, "instructions": "The dog"}}}
     with pytest.raises(ValidationFailed) as caught:
-        parse_request({"state": "", "questions": {"q": {"type": kind, "instructions": "The dog"}}}, SETTINGS)
+        parse_request(json.dumps(body).encode(), SETTINGS)
     message = caught.value.detail[0]["msg"]  # type: ignore[index]
     assert message == "Question type should be 'noul', 'choice' or 'score': this model has no boxes"

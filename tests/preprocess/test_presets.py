@@ -37,7 +37,7 @@ def test_triage_asks_what_its_users_expect() -> None:
 def test_each_stands_for_its_questions(name: str, settings: Settings) -> None:
     questions = PRESETS[name].questions
     named = parse_request(json.dumps({"state": "s", "x_preset": name}).encode(), settings)
-    spelled = parse_request({"state": "s", "questions": questions}, settings)
+    spelled = parse_request(json.dumps({"state": "s", "questions": questions}).encode(), settings)
     assert named.questions == spelled.questions
     assert list(named.questions) == list(questions)
     assert all(question["instructions"] for question in questions.values())
@@ -64,7 +64,7 @@ def test_own_questions_come_after_it_and_stand_in_for_its() -> None:
 
 def test_its_questions_count_to_the_limit(settings: Settings) -> None:
     with pytest.raises(ValidationFailed, match="5"):
-        parse_request({"state": 1, "x_preset": "triage"}, settings.overridden({"max_questions": 4}))
+        parse_request(b'{"state": 1, "x_preset": "triage"}', settings.overridden({"max_questions": 4}))
 
 
 @pytest.mark.parametrize("body", [{"state": 1, "questions": {}}, {"state": 1, "x_preset": None}])
@@ -75,7 +75,7 @@ def test_none_named(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["canary7261", "", 5, True, ["triage"], {"triage": 1}])
 def test_unknown(name: Any, settings: Settings) -> None:
     with pytest.raises(ValidationFailed) as caught:
-        parse_request({"state": 1, "x_preset": name}, settings)
+        parse_request(json.dumps({"state": 1, "x_preset": name}).encode(), settings)
     (issue,) = caught.value.detail
     assert issue["loc"] == ["body", "x_preset"]
     assert "triage, email" in issue["msg"] and "canary" not in issue["msg"]
@@ -84,5 +84,5 @@ def test_unknown(name: Any, settings: Settings) -> None:
 @pytest.mark.parametrize("questions", [[], "triage", 5])
 def test_what_is_no_question_stays_wrong(questions: Any, settings: Settings) -> None:
     with pytest.raises(ValidationFailed) as caught:
-        parse_request({"state": 1, "x_preset": "triage", "questions": questions}, settings)
+        parse_request(json.dumps({"state": 1, "x_preset": "triage", "questions": questions}).encode(), settings)
     assert caught.value.detail[0]["loc"] == ["body", "questions"]
