@@ -57,6 +57,7 @@ def create_app(settings: Settings, triton: Triton, tracing: Tracing | None = Non
     heartbeat = Heartbeat(settings, triton)
     decisions = Decisions(settings, triton, heartbeat, keys, rates)
     counters.in_flight.set_function(lambda: decisions.in_flight)
+    counters.ready.set_function(lambda: heartbeat.ready)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -46,6 +46,7 @@ class Metrics:
         )
         self.tokens = Counter("systemone_input_tokens", "Tokens of answered decisions.", registry=self.registry)
         self.in_flight = Gauge("systemone_in_flight", "Decisions being read or answered.", registry=self.registry)
+        self.ready = Gauge("systemone_ready", "1 while answers come, as /health says it.", registry=self.registry)
         self.rate_limited = Counter("systemone_rate_limited", "Requests over their rate.", registry=self.registry)
         self.rate_storage_up = Gauge(
             "systemone_rate_storage_up",

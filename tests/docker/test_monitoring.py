@@ -27,7 +27,10 @@ PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 QUERIES = {f"{panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]}
 # Triton's documentation names these; a machine without a GPU shows none of them.
 GPU_METRICS = {f"nv_gpu_{name}" for name in ("utilization", "memory_used_bytes", "memory_total_bytes", "power_usage")}
-OUR_METRICS = re.compile(r"\b(?:systemone|nv|haproxy|process)_\w+")
+OUR_METRICS = re.compile(r"\b(?:systemone|clef|nv|haproxy|process)_\w+")
+
+# Of Triton's metrics: the steps' names, and the start of their names.
+NO_METRICS = {"clef_", "clef_preprocess", "clef_model", "clef_postprocess"}
 
 
 def promtool(*arguments: str | Path) -> str:
@@ -115,17 +118,53 @@ def test_what_scales_reads_something(prometheus: Prometheus) -> None:
     adapter = yaml.safe_load((DOCKER / "kubernetes/prometheus-adapter.yaml").read_text())["rules"]["custom"][0]
     pods = adapter["metricsQuery"].replace("<<.GroupBy>>", "instance").replace(", <<.LabelMatchers>>", "")
     assert all(0 <= float(found["value"][1]) < 60 for found in prometheus.query(pods)) and prometheus.query(pods)
-    service = yaml.safe_load((DOCKER / "kubernetes/kserve/inferenceservice.yaml").read_text())
-    (metric,) = service["spec"]["predictor"]["autoScaling"]["metrics"]
-    (seconds,) = prometheus.query(re.sub(r', pod=~".*?"', "", metric["external"]["metric"]["query"]))
+    (seconds,) = prometheus.query(re.sub(r'(, )?pod=~".*?"', "", kserve_query()))
     assert 0 < float(seconds["value"][1]) < 60
 
 
-def test_what_the_alerts_read_is_there(prometheus: Prometheus) -> None:
+def kserve_query() -> str:
+    service = yaml.safe_load((DOCKER / "kubernetes/kserve/inferenceservice.yaml").read_text())
+    (metric,) = service["spec"]["predictor"]["autoScaling"]["metrics"]
+    query: str = metric["external"]["metric"]["query"]
+    return query
+
+
+def test_kserve_scales_by_the_wait_of_its_own_pods(tmp_path: Path) -> None:
+    """20 records wait for two pods that compute 5 a second together; half a second more in Triton's own queues."""
+    series = {
+        'clef_queue_records{pod="clef-predictor-a"}': "15x40",
+        'clef_queue_records{pod="clef-predictor-b"}': "5x40",
+        'clef_queue_records{pod="another"}': "100x40",
+        'clef_records_total{pod="clef-predictor-a"}': "0+75x20 1500x40",
+        'nv_inference_queue_duration_us{model="clef_preprocess", pod="clef-predictor-a"}': "0+30000000x20 600000000x40",
+        'nv_inference_queue_duration_us{model="clef", pod="clef-predictor-a"}': "0+900000000x40",
+        'nv_inference_request_success{model="clef", pod="clef-predictor-a"}': "0+60x20 1200x40",
+    }
+    cases = [{"at": "4m", "waits": 4.5}, {"at": "10m", "waits": 200}]
+    test = {
+        "interval": "15s",
+        "input_series": [{"series": each, "values": values} for each, values in series.items()],
+        "promql_expr_test": [
+            {"expr": kserve_query(), "eval_time": case["at"], "exp_samples": [{"value": case["waits"], "labels": "{}"}]}
+            for case in cases
+        ],
+    }
+    path = tmp_path / "kserve.yml"
+    path.write_text(json.dumps({"rule_files": [], "evaluation_interval": "15s", "tests": [test]}))
+    promtool("test", "rules", path)
+
+
+def test_what_the_alerts_and_the_panels_read_is_there(prometheus: Prometheus) -> None:
     known = {*prometheus.get("label/__name__/values"), *GPU_METRICS}
     rules = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
-    read = {name for rule in rules for name in OUR_METRICS.findall(rule["expr"])}
-    assert read and read <= known
+    for expressions in ([rule["expr"] for rule in rules], QUERIES.values(), [kserve_query()]):
+        read = {name for expression in expressions for name in OUR_METRICS.findall(expression)} - NO_METRICS
+        assert read and read <= known
+
+
+def test_the_panels_show_all_that_the_model_step_counts() -> None:
+    told = re.findall(r'"(clef_\w+)": "', (REPOSITORY_ROOT / "adapter/metrics.py").read_text())
+    assert told and set(told) <= {name for expression in QUERIES.values() for name in OUR_METRICS.findall(expression)}
 
 
 def test_nothing_alarms_while_all_is_well(prometheus: Prometheus) -> None:

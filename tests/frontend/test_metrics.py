@@ -10,7 +10,7 @@ import pytest
 
 from tests.frontend.fakes import FakeTriton
 from tests.frontend.places import SECRET, Place, ask, opened, sample
-from tests.frontend.running import NOUL
+from tests.frontend.running import NOUL, until_ready
 
 
 async def test_metrics_count_requests_by_dialect_and_status(client: httpx.AsyncClient) -> None:
@@ -51,3 +51,11 @@ async def test_metrics_have_a_bounded_set_of_labels(place: Place, client: httpx.
     labels = {name for name, _ in re.findall(r'(\w+)="([^"]*)"', response.text)}
     assert labels == {"dialect", "status", "step", "le"}
     assert SECRET not in response.text and "key1" not in response.text
+
+
+async def test_metrics_say_whether_answers_come(place: Place, triton: FakeTriton) -> None:
+    async with opened(place.settings(health_interval_ms=50, health_timeout_ms=500), triton) as client:
+        assert await sample(client, "systemone_ready") == 1
+        triton.up = False
+        await until_ready(client, ready=False)
+        assert await sample(client, "systemone_ready") == 0
