@@ -15,7 +15,7 @@ from clef.errors import InvalidRecord
 Ints = NDArray[np.int32]
 
 RECORD_TENSORS = ("INPUT_IDS", "RECORDS", "QUESTIONS", "OPTION_SPANS", "PATCHES", "IMAGE_GRID")
-"""Names of the tensors of a request that `split_records` reads."""
+"""Names of the tensors of a request that `split_records` reads, in the order of `clef_model`'s configuration."""
 
 QUESTION_TYPES = 3
 TYPE, OPTIONS = 2, 3

@@ -1,4 +1,4 @@
-"""What of a release fits on a graphics card: `python -m launch.card GIGABYTES [RELEASE]`. By arithmetic, not measured.
+"""What of a release fits on a graphics card: `python -m launch.card GIGABYTES`. By arithmetic, not measured.
 
 On the card lie the weights, CUDA's own, the working memory of a micro-batch, and the state cache. Working memory is
 taken as the tensors of the largest layer that are alive at once, which is the Gated DeltaNet: its projections and

@@ -6,8 +6,7 @@ health check and Kubernetes' probe look at. Where they fail, Triton is killed an
 or Kubernetes to start the container anew. Slow answers and refusals are what load looks like, and are no failure.
 
 Arguments are further options of tritonserver. TRITON_HTTP_PORT, TRITON_GRPC_PORT and TRITON_METRICS_PORT move its
-ports. Of Python's standard library and `launch.restrictions` alone: what it watches may
-break, it may not.
+ports. It imports Python's standard library and `launch.restrictions` alone: what it watches may break, it may not.
 """
 
 import json
