@@ -169,7 +169,8 @@ class TracedTriton(TritonClient):
             except asyncio.CancelledError:
                 span.set_attribute("error.type", "cancelled")
                 raise
-            self._tell_steps(decision, began, time_ns())
+            if span.is_recording():
+                self._tell_steps(decision, began, time_ns())
             return decision
 
     def _tell_steps(self, decision: Decision, began: int, ended: int) -> None:
