@@ -34,7 +34,7 @@ class Call:
     """One request at one step, from its arrival on. Holds nothing of its tensors, which may wait for long."""
 
     def __init__(self, step: str, request: pb_utils.InferenceRequest) -> None:
-        self.id: str = request.request_id()
+        self.id = _id_of(request)
         self._step = step
         self._sender = request.get_response_sender()
         self._started = time.perf_counter()
@@ -94,6 +94,16 @@ class Call:
         # One write is one whole line, whatever the other steps write meanwhile. A log that is gone fails nobody.
         with contextlib.suppress(OSError):
             os.write(STDERR, (json.dumps(line) + "\n").encode())
+
+
+def _id_of(request: pb_utils.InferenceRequest) -> str:
+    """Empty where it is no text: KServe over HTTP takes any bytes. What is raised before a request can be answered
+    fails all that came with it, and Triton itself ends where another of those is answered then.
+    """
+    try:
+        return str(request.request_id())
+    except UnicodeDecodeError:
+        return ""
 
 
 def _code(error: ServiceError) -> int:

@@ -28,8 +28,11 @@ def read(request: pb_utils.InferenceRequest) -> dict[str, Array]:
 
 
 def parameters(request: pb_utils.InferenceRequest) -> Parameters:
-    """The request's custom parameters."""
-    told: Parameters = json.loads(request.parameters() or "{}")
+    """The request's custom parameters. Raises InvalidRequest where they are no text, as KServe over HTTP allows."""
+    try:
+        told: Parameters = json.loads(request.parameters() or "{}")
+    except UnicodeDecodeError:
+        raise InvalidRequest("The parameters are not UTF-8.") from None
     return told
 
 

@@ -77,7 +77,9 @@ class Record:
             _demand(bool((grid > 0).all()), "an image grid must be positive")
             _demand(bool((grid[:, 0] <= FRAMES).all()), "a row of the image grid has one frame or two")
             _demand(bool((grid[:, 1:] % 2 == 0).all()), "an image's sides must be whole merge blocks")
-        _demand(int(grid.prod(axis=1).sum()) == len(self.patches), "patches do not fill the image grid")
+        # In floats, which no product of three sides wraps around.
+        filled = grid.prod(axis=1, dtype=np.float64).sum()
+        _demand(bool(filled == len(self.patches)), "patches do not fill the image grid")
 
 
 def split_records(tensors: Mapping[str, NDArray[Any]]) -> list[Record]:
@@ -124,8 +126,9 @@ def _pictures(media: Ints, patches: int) -> Ints:
         return media
     _demand(media.ndim == 2 and media.shape[1] == 3, "the image grid must be [n, 3]")
     frames = media[:, :1]
-    # What fills no patch cannot be many.
-    _demand(bool((media > 0).all() and (frames <= patches).all()), "patches do not fill the image grid")
+    # Each frame fills a patch: those of all rows together cannot be many.
+    filled = bool((media > 0).all()) and int(frames.sum(dtype=np.int64)) <= patches
+    _demand(filled, "patches do not fill the image grid")
     _demand(bool(((frames == 1) | (frames % FRAMES == 0)).all()), "a video has an even number of frames")
     pictures = np.concatenate([np.minimum(frames, FRAMES), media[:, 1:]], axis=1)
     return np.repeat(pictures, np.maximum(frames[:, 0] // FRAMES, 1), axis=0)

@@ -89,6 +89,21 @@ def test_an_id_of_any_length_and_of_any_text_is_one_short_line(outside: Outside)
     assert outside.lines[0]["request_id"] == ("two\nlines" * 1000)[:MAX_ID_CHARS]
 
 
+def test_an_id_that_is_no_text_is_none_and_fails_nobody(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = outside.request(id="\xff"), outside.request()
+    monkeypatch.setattr(triton.InferenceRequest, "request_id", lambda self: self.id.encode("latin-1").decode())
+    respond([good, bad, good], lambda inputs, parameters: ANSWER, "a_step", clock="MS")
+    assert [line["request_id"] for line in outside.lines] == ["mine", "", "mine"]
+    assert [response.error for response in outside.responses] == [None] * 3
+
+
+def test_parameters_that_are_no_text_are_refused(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton.InferenceRequest, "parameters", lambda self: b"\xff".decode())
+    respond([outside.request()], lambda inputs, parameters: ANSWER, "a_step", clock="MS")
+    [response] = outside.responses
+    assert refused(response).status == 400
+
+
 def test_a_log_that_is_gone_fails_nobody(outside: Outside) -> None:
     outside.broken = BrokenPipeError()
     Call("a_step", outside.request()).answer(ANSWER)

@@ -130,6 +130,19 @@ def test_a_grid_that_contradicts_its_patches_is_refused(media: list[list[int]]) 
         split_records(tensors)[0].check()
 
 
+def test_sides_whose_product_wraps_around_do_not_fill_the_patches() -> None:
+    grid = np.array([[1, 2**30, 2**30]] * 64 + [[1, 2, 2]], np.int32)  # 2^66 and 4: in 64 bits 4
+    with pytest.raises(InvalidRecord, match="patches do not fill"):
+        replace(made(30, [2]), patches=np.zeros((4, 768), np.uint8), image_grid=grid).check()
+
+
+def test_rows_with_more_frames_than_patches_together_are_refused_before_they_are_made() -> None:
+    media = np.array([[512, 2, 2]] * 100_000, np.int32)  # 307 MB of pictures out of 1.2 MB
+    tensors = joined([made(30, [2])]) | {"PATCHES": np.zeros((2048, 768), np.uint8), "IMAGE_GRID": media}
+    with pytest.raises(InvalidRecord, match="patches do not fill"):
+        split_records(tensors)
+
+
 def test_errors_say_nothing_of_the_content() -> None:
     with pytest.raises(InvalidRecord) as error:
         replace(made(30, [2]), question_spans=ints([[12345, 2]], 1, 2)).check()
