@@ -1,7 +1,7 @@
 """One client's connection: uvicorn's, with bounds on a request's head and with refusals in the contract's shape.
 
-uvicorn itself waits for a head without end, of any size, and answers what is no HTTP in plain text. The body's bounds
-are `frontend.body`'s.
+uvicorn itself waits for a head without end, of any size, keeps trailers without end, takes them for headers, loses the
+body behind an offer to upgrade, and answers what is no HTTP in plain text. The body's bounds are `frontend.body`'s.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import logging
 import uuid
 from typing import Any, ClassVar
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from frontend.context import ID_HEADERS
@@ -31,7 +32,9 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         """Runs while a head is awaited."""
         self._head_bytes = 0
+        """Since a head was awaited, or since the body went on: trailers and what stands between chunks are no body."""
         self._between = True
+        self._in_head = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -46,26 +49,64 @@ class Connection(HttpToolsProtocol):
             # Not when a message begins: empty lines may stand before it, and would keep the connection for ever.
             self._await_head()
         self._head_bytes += len(data)
-        super().data_received(data)
-        if self._timer is not None and self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(RequestTooLarge(f"The request's head has more than {MAX_HEAD_BYTES} bytes."))
+        self._unset_keepalive_if_required()
+        try:
+            self._read(data)
+        except httptools.HttpParserError:
+            self._refuse(InvalidRequest("This is no HTTP/1.1 request."))
+            return
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(RequestTooLarge(f"The request's head or trailers have more than {MAX_HEAD_BYTES} bytes."))
 
     def on_message_begin(self) -> None:
         self._between = False
+        self._in_head = True
         self._await_head()
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # A trailer is no header: an edge that sets a client's address, say, did not see it among them.
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        self._in_head = False
         self._end_head()
-        super().on_headers_complete()
+        if not self._offers():
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._between = True
-        super().on_message_complete()
+        if not self._offers():
+            super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        """Called by uvicorn for what the parser does not take."""
-        self._refuse(InvalidRequest("This is no HTTP/1.1 request."))
+    def _read(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                rest = rest[offer.args[0] :]
+                self._decline()
+
+    def _offers(self) -> bool:
+        """Whether the head offers to go on in another protocol, as Java's client does at first. The parser reads no body
+        behind it.
+        """
+        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
+
+    def _decline(self) -> None:
+        """Read the head once more, without its offer: what follows is HTTP/1.1 still (RFC 9110, 7.8)."""
+        words = self.parser.get_method(), self.url, b"HTTP/" + self.parser.get_http_version().encode()
+        lines = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self.parser.feed_data(b"\r\n".join([b" ".join(words), *lines, b"", b""]))
 
     def _await_head(self) -> None:
         if self._timer is None:
@@ -73,6 +114,7 @@ class Connection(HttpToolsProtocol):
             self._timer = self.loop.call_later(self.head_timeout_s, self._late)
 
     def _end_head(self) -> None:
+        self._head_bytes = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -90,12 +132,18 @@ class Connection(HttpToolsProtocol):
         """Whether a request is being answered; more may have come behind it."""
         return self.cycle is not None and not self.cycle.response_complete
 
+    def _owes(self) -> bool:
+        """Whether an answer is due, or has begun, that is not about what arrives now."""
+        if self.pipeline:
+            return True
+        return self._answers() and (self.cycle.response_started or not self.cycle.more_body)
+
     def _refuse(self, error: ServiceError) -> None:
         self._end_head()
         if self.transport.is_closing():
             return
-        # Inside of another answer it would be read as part of that.
-        if not (self._answers() and self.cycle.response_started):
+        # Before the answer to an earlier request, or inside of one, it would be read as that.
+        if not self._owes():
             request_id = uuid.uuid4().hex
             answer = render(error, request_id)
             headers = [*answer.raw_headers, *((name, request_id.encode()) for name in ID_HEADERS), _CLOSE]

@@ -170,3 +170,73 @@ async def test_a_client_that_ends_its_side_has_left(impatient: Frontend, kserve:
         kserve.latency_s = 0.0
     statuses = [json.loads(line).get("status") for line in impatient.log.read_text().splitlines()]
     assert 499 in statuses
+
+
+CHUNKED = b"POST /v1/systemone HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"%x\r\n%s\r\n" % (len(BODY), BODY)
+
+
+async def test_a_trailer_is_no_header(impatient: Frontend) -> None:
+    """Not for what an edge sets, either: it would be the last of its name."""
+    async with connected(impatient) as (reader, writer):
+        writer.write(CHUNKED + CHUNK + b"0\r\nX-Request-Id: trailed\r\nAuthorization: Bearer x\r\n\r\n" + GET)
+        status, headers, _ = await answer(reader)
+        assert (status, headers["x-request-id"] == "trailed") == (200, False)
+        assert (await answer(reader))[0] == 200
+
+
+@pytest.mark.parametrize("what", [b"a: 0123456789abcdef\r\n", b"x"], ids=["lines", "one line"])
+async def test_trailers_without_end_are_refused(impatient: Frontend, what: bytes) -> None:
+    async with connected(impatient) as (reader, writer):
+        writer.write(CHUNKED + CHUNK + b"0\r\n" + (b"" if what[2:] else b"a: "))
+        await asyncio.sleep(0.1)
+        writer.write(what * (MAX_HEAD_BYTES // len(what) + 1))
+        await assert_refused(reader, 413, "request_too_large")
+
+
+async def test_a_body_in_chunks_may_be_longer_than_a_head(impatient: Frontend) -> None:
+    async with connected(impatient) as (reader, writer):
+        writer.write(CHUNKED)
+        for _ in range(3 * MAX_HEAD_BYTES // 1000):
+            writer.write(b"3e8\r\n" + b" " * 1000 + b"\r\n")
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.write(CHUNK + b"0\r\n\r\n")
+        assert (await answer(reader))[0] == 200
+
+
+@pytest.mark.parametrize("cut", [10, len(POST) + 60, len(POST) + 80, None])
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_an_offer_of_another_protocol_is_declined_and_the_request_answered(
+    impatient: Frontend, chunked: bool, cut: int | None
+) -> None:
+    """Java's client makes one with its first request to each server; uvicorn took such a request's body away."""
+    async with connected(impatient) as (reader, writer):
+        offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n\r\n"
+        head, body = (CHUNKED, CHUNK + b"0\r\n\r\n") if chunked else (POST, BODY)
+        request = head[:-2] + offer + body
+        for part in (request[:cut], request[cut:] if cut else b"", request + GET):
+            writer.write(part)
+            await asyncio.sleep(0.05)
+        for _ in range(2):
+            status, _, content = await answer(reader)
+            assert (status, list(content["answers"])) == (200, list(NOUL["questions"]))
+        assert (await answer(reader))[0] == 200
+
+
+async def test_a_great_many_offers_are_each_declined(impatient: Frontend) -> None:
+    async with connected(impatient) as (reader, writer):
+        writer.write((GET[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n") * 2_000)
+        for _ in range(2_000):
+            assert (await answer(reader))[0] == 200
+
+
+async def test_what_is_no_http_is_not_the_answer_to_the_request_before_it(impatient: Frontend, kserve: Kserve) -> None:
+    kserve.latency_s = 0.2
+    try:
+        for behind in (b"canary\r\n\r\n", CHUNKED + b"ZZ\r\n"):
+            async with connected(impatient) as (reader, writer):
+                writer.write(POST + BODY + behind)
+                assert await reader.read() == b""
+    finally:
+        kserve.latency_s = 0.0
