@@ -20,6 +20,11 @@ _INLINE_BYTES = 8 * 1024
 _ZSTD_WINDOW = 8 * 1024 * 1024
 # zstandard bounds no call's output, and four bytes can stand for a block of 128 KiB: 256 make at most 8 MiB.
 _ZSTD_SLICE = 256
+# What stands behind the end of a gzip member is copied with each of them, so little is shown at a time.
+_GZIP_SLICE = 64 * 1024
+# Of gzip members or zstd frames. Clients send one, parallel compressors one for each of their blocks, and each costs
+# microseconds, of which millions of empty ones would make minutes.
+MAX_FRAMES = 1024
 
 
 async def read_body(request: Request, limit: int, timeout_s: float) -> bytes:
@@ -71,31 +76,38 @@ def _decompressor(request: Request) -> Callable[[bytes, int], bytes] | None:
 def unpack_gzip(body: bytes, limit: int) -> bytes:
     """The content of one or more gzip members, at most `limit` bytes."""
     content = bytearray()
-    while True:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            content += member.decompress(body, limit + 1 - len(content))
-        except zlib.error:
-            raise InvalidRequest("The body is not gzip, as its Content-Encoding says.") from None
-        if len(content) > limit:
-            raise RequestTooLarge(_too_large(f"more than {limit}", limit))
-        if not member.eof:
-            raise InvalidRequest("The gzip body ends before its end.")
-        body = member.unused_data
-        if not body:
-            return bytes(content)
+    members = 1
+    member = zlib.decompressobj(wbits=31)
+    try:
+        for start in range(0, len(body), _GZIP_SLICE):
+            piece = body[start : start + _GZIP_SLICE]
+            while piece:
+                if member.eof:
+                    members = _one_more(members)
+                    member = zlib.decompressobj(wbits=31)
+                content += member.decompress(piece, limit + 1 - len(content))
+                piece = member.unused_data
+                if len(content) > limit:
+                    raise RequestTooLarge(_too_large(f"more than {limit}", limit))
+    except zlib.error:
+        raise InvalidRequest("The body is not gzip, as its Content-Encoding says.") from None
+    if not member.eof:
+        raise InvalidRequest("The gzip body ends before its end.")
+    return bytes(content)
 
 
 def unpack_zstd(body: bytes, limit: int) -> bytes:
     """The content of one or more zstd frames, at most `limit` bytes."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=max(_ZSTD_WINDOW, limit))
     content = bytearray()
+    frames = 1
     frame = decompressor.decompressobj()
     try:
         for start in range(0, len(body), _ZSTD_SLICE):
             piece = body[start : start + _ZSTD_SLICE]
             while piece:
                 if frame.eof:
+                    frames = _one_more(frames)
                     frame = decompressor.decompressobj()
                 content += frame.decompress(piece)
                 piece = frame.unused_data
@@ -106,6 +118,12 @@ def unpack_zstd(body: bytes, limit: int) -> bytes:
     if not frame.eof:
         raise InvalidRequest("The zstd body ends before its end.")
     return bytes(content)
+
+
+def _one_more(frames: int) -> int:
+    if frames == MAX_FRAMES:
+        raise InvalidRequest(f"The packed body has more than {MAX_FRAMES} members or frames.")
+    return frames + 1
 
 
 def _too_large(size: str, limit: int) -> str:

@@ -95,8 +95,9 @@ class Connection(HttpToolsProtocol):
                 self._decline()
 
     def _offers(self) -> bool:
-        """Whether the head offers to go on in another protocol, as Java's client does at first. The parser reads no body
-        behind it.
+        """Whether the head offers to go on in another protocol, as Java's client does at first.
+
+        The parser reads no body behind such a head.
         """
         return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
 

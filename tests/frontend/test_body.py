@@ -4,6 +4,7 @@ import asyncio
 import codecs
 import gzip
 import json
+import time
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +14,7 @@ import pytest
 import zstandard
 
 from frontend.app import create_app
-from frontend.body import unpack_gzip, unpack_zstd
+from frontend.body import MAX_FRAMES, unpack_gzip, unpack_zstd
 from frontend.settings import Settings
 from preprocess.errors import InvalidRequest, RequestTooLarge
 from tests.frontend.fakes import FakeEnsemble, FakeTriton
@@ -59,6 +60,19 @@ def test_damaged_bodies_are_refused(encoding: str) -> None:
     for damaged in (b"", packed[:3], packed[:-1], packed[:-5], packed + b"more", b"{}" + packed, packed + packed[:6]):
         with pytest.raises(InvalidRequest):
             UNPACKERS[encoding](damaged, 10_000)
+
+
+@both
+@pytest.mark.parametrize("size", [0, 1, 100])
+def test_bodies_in_many_pieces_are_bounded(encoding: str, size: int) -> None:
+    """Each piece costs little, and a few megabytes have room for hundreds of thousands of them."""
+    packed = PACKERS[encoding](bytes(size))
+    assert UNPACKERS[encoding](packed * MAX_FRAMES, size * MAX_FRAMES) == bytes(size * MAX_FRAMES)
+    for pieces in (MAX_FRAMES + 1, 13 * MIB // len(packed)):
+        began = time.monotonic()
+        with pytest.raises(InvalidRequest):
+            UNPACKERS[encoding](packed * pieces, 13 * MIB)
+        assert time.monotonic() - began < 2
 
 
 @both
