@@ -1,7 +1,8 @@
 """One client's connection: uvicorn's, with bounds on a request's head and with refusals in the contract's shape.
 
 uvicorn itself waits for a head without end, of any size, keeps trailers without end, takes them for headers, loses the
-body behind an offer to upgrade, and answers what is no HTTP in plain text. The body's bounds are `frontend.body`'s.
+body behind an offer to upgrade, answers what is no HTTP in plain text, and does not tell a request that its client has
+left where another came behind it. The body's bounds are `frontend.body`'s.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import uuid
 from typing import Any, ClassVar
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from frontend.context import ID_HEADERS
 from frontend.errors import RequestTimeout, render
@@ -35,6 +36,8 @@ class Connection(HttpToolsProtocol):
         """Since a head was awaited, or since the body went on: trailers and what stands between chunks are no body."""
         self._between = True
         self._in_head = False
+        self._running: RequestResponseCycle | None = None
+        """The request that is being answered; `cycle` is the one that came last."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -43,6 +46,9 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         super().connection_lost(exc)
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         if self._between:
@@ -57,6 +63,10 @@ class Connection(HttpToolsProtocol):
             return
         if self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(RequestTooLarge(f"The request's head or trailers have more than {MAX_HEAD_BYTES} bytes."))
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_begin(self) -> None:
         self._between = False

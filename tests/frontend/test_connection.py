@@ -240,3 +240,22 @@ async def test_what_is_no_http_is_not_the_answer_to_the_request_before_it(impati
                 assert await reader.read() == b""
     finally:
         kserve.latency_s = 0.0
+
+
+async def test_a_client_that_leaves_with_more_behind_its_request_has_left_it_too(
+    impatient: Frontend, kserve: Kserve
+) -> None:
+    kserve.latency_s = 10.0
+    before, asked = kserve.cancelled, len(kserve.requests)
+    try:
+        async with connected(impatient) as (_, writer):
+            writer.write((POST + BODY) * 3)
+            while len(kserve.requests) == asked:
+                await asyncio.sleep(0.01)
+            writer.transport.abort()
+            while kserve.cancelled == before:
+                await asyncio.sleep(0.01)
+    finally:
+        kserve.latency_s = 0.0
+    levels = {json.loads(line)["level"] for line in impatient.log.read_text().splitlines()}
+    assert "error" not in levels
