@@ -83,8 +83,10 @@ class RequestContext:
                 # The event loop writes when its tasks have had their turn: the answer goes out before the books.
                 await asyncio.sleep(0)
             finally:
-                self._finished(fields, state["decisions"])
-                _log.info("request", extra={"fields": fields})
+                try:
+                    self._finished(fields, state["decisions"])
+                finally:
+                    _log.info("request", extra={"fields": fields})
 
 
 def _request_id(scope: Scope) -> str:

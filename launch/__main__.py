@@ -74,6 +74,17 @@ def download_command(
     download(name, folder.expanduser(), lambda line: print(line, file=sys.stderr))
 
 
+@app.command(name="card")
+def card_command(
+    gigabytes: Annotated[float, typer.Argument(min=1, help="Of the card, 10^9 bytes each.")],
+) -> None:
+    """Compute what of each published release fits on a graphics card, and the settings to begin with."""
+    # Imported here: the arithmetic is the model's, and loads torch.
+    from launch.card import report
+
+    print(report(gigabytes))
+
+
 @app.command(name="doctor")
 def doctor_command(
     release: Annotated[Path | None, typer.Option(help="The release's directory; CLEF_RELEASE otherwise.")] = None,

@@ -1,4 +1,4 @@
-"""What of a release fits on a graphics card: `python -m launch.card GIGABYTES`. By arithmetic, not measured.
+"""What of a release fits on a graphics card: `python -m launch card GIGABYTES`. By arithmetic, not measured.
 
 On the card lie the weights, CUDA's own, the working memory of a micro-batch, and the state cache. Working memory is
 taken as the tensors of the largest layer that are alive at once, which is the Gated DeltaNet: its projections and
@@ -9,9 +9,6 @@ the sum. A half more is added for what the allocator cannot use.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from clef.footprint import CHUNK
 from launch.published import BFLOAT16, FLOAT32, PUBLISHED, PublishedShape, TextShape
@@ -110,16 +107,11 @@ def settings(shape: PublishedShape, card_gb: float) -> str | None:
     return f"CLEF_MAX_LENGTH={found.tokens} CLEF_BATCH_TOKENS={found.tokens} CLEF_STATE_CACHE_BYTES={cache}"
 
 
-def main(card_gb: Annotated[float, typer.Argument(metavar="GIGABYTES", help="Of the card, 10^9 bytes each.")]) -> None:
-    """What of each published release fits on a card, by arithmetic: nothing of it has been measured."""
-    print(table(card_gb), states(), sep="\n\n", end="\n\n")
-    for name, shape in PUBLISHED.items():
-        print(f"{name}: {settings(shape, card_gb) or 'does not fit'}")
+def report(card_gb: float) -> str:
+    """Both tables, and the settings that each published release begins with on a card of so many 10^9 bytes."""
+    chosen_settings = [f"{name}: {settings(shape, card_gb) or 'does not fit'}" for name, shape in PUBLISHED.items()]
+    return "\n\n".join((table(card_gb), states(), "\n".join(chosen_settings)))
 
 
 def _gb(count: float) -> str:
     return f"{count / GB:.1f} GB"
-
-
-if __name__ == "__main__":
-    typer.run(main)

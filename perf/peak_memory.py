@@ -2,7 +2,7 @@
 
 Each row begins with the processes' peaks reset, and sends requests of one length, all at once; rows go from small to
 large, since an allocator keeps what it once had. The state cache is off. On a CPU, in float32: how much more a token
-takes is the measuring release's; what the published ones take on a card is computed by `python -m launch.card`.
+takes is the measuring release's; what the published ones take on a card is computed by `python -m launch card`.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ def card(device: str) -> tuple[Finding, Card | None]:
         ), None
     if device == "cpu":
         return ok("GPU", f"{cards[0].name} is not used: CLEF_DEVICE is cpu"), None
-    index = int(device.partition(":")[2] or 0)
+    place = device.partition(":")[2] or "0"
+    index = int(place) if place.isdecimal() else len(cards)
     if index >= len(cards):
         return fail(
             "GPU", f"CLEF_DEVICE is {device}, and there are {len(cards)} cards", "Cards count from cuda:0."

@@ -57,6 +57,6 @@ def test_the_readme_shows_what_is_computed():
 
 
 def test_the_command_prints_the_table_and_the_settings():
-    command = [sys.executable, "-m", "launch.card", "24"]
+    command = [sys.executable, "-m", "launch", "card", "24"]
     said = subprocess.run(command, cwd=REPOSITORY_ROOT, capture_output=True, text=True, check=True).stdout
     assert said == f"{table(24)}\n\n{states()}\n\nclef-flash: {settings(FLASH, 24)}\nclef: does not fit\n"
