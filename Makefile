@@ -19,7 +19,7 @@ TERSE = 2>&1 | sed -uE '/^ *($(NOISE))/d; s/^(Installing collected packages).*/\
 .PHONY: help serve test test-clients test-videos lint bench fuzz audit sbom clean
 
 help:  ## Show this
-	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 serve: .venv/.serve  ## Serve on http://127.0.0.1:8080 until Ctrl-C; RELEASE=DIR serves a real release
 	@exec $(if $(RELEASE),env CLEF_RELEASE='$(RELEASE)') $(RUN) -m launch serve $(ARGS)

@@ -3,6 +3,7 @@
 It does not wait for Triton: it answers 503 until the first answer came, and again whenever none comes.
 """
 
+import argparse
 import gc
 import logging
 import signal
@@ -44,6 +45,11 @@ def server(settings: Settings) -> uvicorn.Server:
 
 
 def main() -> int:
+    argparse.ArgumentParser(
+        prog="python -m frontend",
+        description="Serve the SystemOne API in front of Triton, until Ctrl-C.",
+        epilog="It takes no arguments: its settings are environment variables, which the README lists.",
+    ).parse_args()
     try:
         settings = read_settings()
         configure()

@@ -215,7 +215,9 @@ REQUEST_EXAMPLES: dict[str, Any] = {
 MULTIPART_REQUEST: dict[str, Any] = {
     "schema": {
         "type": "object",
-        "description": "The request, and the files of its images. Each file is named by the `part` of one asset.",
+        "description": "The request, and the files of its images. Each file is named by the `part` of one asset: "
+        '`curl URL -F \'request={"state": "See IMAGE", "questions": {"red": {"type": "noul"}}, '
+        '"assets": {"IMAGE": {"part": "photo"}}}\' -F photo=@photo.png`',
         "properties": {"request": {"$ref": "#/components/schemas/Request"}},
         "required": ["request"],
         "propertyNames": {"minLength": 1},

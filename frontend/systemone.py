@@ -47,8 +47,9 @@ _DOCUMENT: dict[str, Any] = {
 def router(decisions: Decisions) -> APIRouter:
     routes = APIRouter(tags=["SystemOne"], route_class=PlainRoute)
 
-    @routes.post("/v1/systemone", summary="Decide", **_DOCUMENT)
+    # The lower one is registered, and stands in the document, first.
     @routes.post("/api/v1/systemone", summary="The same as /v1/systemone", **_DOCUMENT)
+    @routes.post("/v1/systemone", summary="Decide", **_DOCUMENT)
     async def systemone(request: Request) -> Response:
         async with decisions.admitted(request, "systemone"):
             body, images = await decisions.read_request(request)

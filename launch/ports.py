@@ -17,7 +17,7 @@ def check_ports(ports: Mapping[str, tuple[str, int]]) -> None:
             problems.append(f"{reason} {variable} moves it, for instance {variable}={_free_port(host, set(owners))}.")
         owners[port] = variable
     if problems:
-        raise LaunchError(" ".join(problems))
+        raise LaunchError("\n".join(problems))
 
 
 def _why_not(host: str, port: int) -> str | None:

@@ -27,7 +27,12 @@ _HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 def serve(settings: LaunchSettings, logs_to_stderr: bool) -> None:
     """Serves until a stop signal. Raises LaunchError with what is wrong and what to do about it."""
-    check_ports(settings.ports())
+    try:
+        check_ports(settings.ports())
+    except LaunchError as error:
+        if is_healthy(settings.url):
+            raise LaunchError(f"{error}\nA service answers at {settings.url} already.") from None
+        raise
     triton = TritonServer.find(settings.clef_triton)
     write_path_file()
     release = _release(settings.clef_release)

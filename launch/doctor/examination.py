@@ -81,7 +81,7 @@ def _ports() -> Finding:
     try:
         check_ports(settings.ports())
     except LaunchError as error:
-        problem = str(error)
+        problem = str(error).replace("\n", " ")
     else:
         return ok("ports", ", ".join(f"{port} ({name})" for name, (_, port) in settings.ports().items()) + " are free")
     if "in use" in problem and is_healthy(settings.url):

@@ -37,13 +37,14 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def frontend(log: Path, **environment: str) -> AsyncIterator[Frontend]:
+async def frontend(log: Path, *arguments: str, **environment: str) -> AsyncIterator[Frontend]:
     port = free_port()
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "frontend",
+            *arguments,
             cwd=ROOT,
             env={**os.environ, "FRONTEND_PORT": str(port), **environment},
             stdout=output,

@@ -112,6 +112,13 @@ async def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
     assert "SYSTEMONE_REQUEST_TIMEOUT_MS" in started.log.read_text()
 
 
+@pytest.mark.parametrize(("argument", "status"), [("--help", 0), ("--port=1", 2)])
+async def test_arguments_start_nothing(tmp_path: Path, argument: str, status: int) -> None:
+    async with frontend(tmp_path / "log", argument) as started:
+        assert await started.stopped() == status
+    assert started.log.read_text().startswith("usage: python -m frontend")
+
+
 async def test_a_busy_port_ends_it(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

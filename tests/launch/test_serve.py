@@ -57,6 +57,7 @@ def test_from_the_command_to_an_answer_and_back_to_nothing(launch: Callable[...,
         f"Port {port} is in use by another program. {name} moves it" in complaint
         for name, port in zip(PORTS, launcher.ports, strict=True)
     )
+    assert complaint.endswith(f"\nA service answers at {url} already.\n")
 
     processes = psutil.Process(launcher.process.pid).children(recursive=True)
     regions = regions_of(processes)
