@@ -54,7 +54,7 @@ sbom: $(AUDIT)/.made .venv/.serve  ## Write what is installed here and in the im
 		-o .cache/sbom/$$image-image.cdx.json docker/$$image/requirements.lock; done
 	@ls .cache/sbom/*
 
-clean:  ## Remove the environment, the development release and every cache
+clean:  ## Remove the environment, the development release and every cache; keys.json and usage.sqlite3 stay
 	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
