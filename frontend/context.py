@@ -5,7 +5,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -22,6 +22,8 @@ CLIENT_GONE = 499  # nginx's word for a client that left before its answer
 
 ID_HEADERS = (b"x-request-id", b"x-typesafe-request-id")
 # The heartbeat's own is nobody else's: the steps neither log nor count what bears it.
+# What watchers ask every second; their good answers would be most of an idle server's log.
+_PROBED = frozenset(("/health", "/healthz", "/metrics"))
 _SANE_ID = re.compile(rb"(?!%s$)[A-Za-z0-9._-]{1,128}" % HEARTBEAT.encode())
 
 
@@ -86,7 +88,12 @@ class RequestContext:
                 try:
                     self._finished(fields, state["decisions"])
                 finally:
-                    _log.info("request", extra={"fields": fields})
+                    level = logging.DEBUG if _is_good_probe(fields) else logging.INFO
+                    _log.log(level, "request", extra={"fields": fields})
+
+
+def _is_good_probe(fields: Mapping[str, Any]) -> bool:
+    return fields["route"] in _PROBED and fields["status"] == 200
 
 
 def _request_id(scope: Scope) -> str:

@@ -50,6 +50,20 @@ async def test_one_line_a_request(
     }
 
 
+async def test_a_good_probe_leaves_no_line(
+    client: httpx.AsyncClient, triton: FakeTriton, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "frontend"):
+        for path in ("/health", "/healthz", "/metrics", "/health?x=1", "/v1/models", "/nowhere"):
+            await client.get(path)
+        await client.post("/health")
+    assert [(line["route"], line["status"]) for line in access_lines(caplog)] == [
+        ("/v1/models", 200),
+        (None, 404),
+        ("/health", 405),
+    ]
+
+
 async def test_nothing_that_a_client_sent_is_written(
     client: httpx.AsyncClient, triton: FakeTriton, caplog: pytest.LogCaptureFixture
 ) -> None:
