@@ -1,4 +1,9 @@
-"""The one connection to Triton: the ensemble `clef` over gRPC, asynchronously."""
+"""The one connection to Triton: the ensemble `clef` over gRPC, asynchronously.
+
+A call of the ensemble is never cancelled, for Triton 2.51 may end with a segmentation fault where a cancellation meets
+the answer, and cancels nothing in the steps anyway. A client that leaves and a deadline that passes end the waiting for
+it; the steps drop the request by its token and its deadline, and so the call ends.
+"""
 
 import asyncio
 import contextlib
@@ -6,7 +11,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc
@@ -35,6 +40,8 @@ _CHANNEL_OPTIONS = [
 ]
 
 _CANCEL_TIMEOUT_S = 5.0
+# From a request's deadline, at which its client is told, to the end of its call: only a step that hangs takes as long.
+_GRACE_S = 60.0
 # The id of what no client asked; the steps know it too.
 HEARTBEAT = "heartbeat"
 
@@ -92,7 +99,8 @@ class TritonClient:
         self._interceptors = interceptors
         self._info: ModelInfo | None = None
         self._channel: grpc.aio.Channel | None = None
-        self._giving_up: set[asyncio.Future[None]] = set()
+        self._left: set[asyncio.Future[Any]] = set()
+        """Calls that nobody waits for."""
 
     async def start(self) -> None:
         self._channel = grpc.aio.insecure_channel(self._url, options=_CHANNEL_OPTIONS, interceptors=self._interceptors)
@@ -130,12 +138,17 @@ class TritonClient:
         token = uuid.uuid4().hex
         ours: dict[str, Parameter] = {"deadline_ms": int(deadline * 1000), "cancel_token": token}
         message = kserve.infer_request(body, images, request_id, {**(parameters or {}), **ours})
+        call = asyncio.create_task(self._infer(message, left_s + _GRACE_S))
         try:
             with _failures_told(request_id):
-                return kserve.read_response(await self._stub.ModelInfer(message, timeout=left_s), self._current)
+                if not (await asyncio.wait((call,), timeout=left_s))[0]:
+                    raise DeadlineExceeded("the deadline passed before the answer came")
+                return kserve.read_response(call.result(), self._current)
         except asyncio.CancelledError:
-            self._give_up(token)
+            self._leave(asyncio.create_task(self._infer(kserve.cancel_request(token), _CANCEL_TIMEOUT_S)))
             raise
+        finally:
+            self._leave(call)
 
     async def answers(self, timeout_s: float) -> int:
         with _failures_told(HEARTBEAT):
@@ -151,16 +164,19 @@ class TritonClient:
             await self._stub.ModelInfer(kserve.postprocess_request(first, request_id), timeout=timeout_s)
             return kserve.requests_held(told)
 
-    def _give_up(self, token: str) -> None:
-        """Have the model step drop a request: a cancelled call of an ensemble does not reach it on Triton 2.51."""
-        giving_up = asyncio.ensure_future(self._cancel(token))
-        self._giving_up.add(giving_up)
-        giving_up.add_done_callback(self._giving_up.discard)
+    async def _infer(self, message: service_pb2.ModelInferRequest, timeout_s: float) -> service_pb2.ModelInferResponse:
+        return await self._stub.ModelInfer(message, timeout=timeout_s)
 
-    async def _cancel(self, token: str) -> None:
-        # Not told, the model computes an answer that nobody reads: a waste, and no fault.
-        with contextlib.suppress(grpc.aio.AioRpcError, grpc.aio.UsageError):
-            await self._stub.ModelInfer(kserve.cancel_request(token), timeout=_CANCEL_TIMEOUT_S)
+    def _leave(self, call: asyncio.Task[service_pb2.ModelInferResponse]) -> None:
+        """Let a call end by itself. Where it fails nobody is to be told: what it was for has its answer, or is gone."""
+        if not call.done():
+            self._left.add(call)
+            call.add_done_callback(self._ended)
+
+    def _ended(self, call: asyncio.Task[service_pb2.ModelInferResponse]) -> None:
+        self._left.discard(call)
+        if not call.cancelled():
+            call.exception()
 
     def _current(self, raw: bytes) -> ModelInfo:
         # Each answer carries its model: a Triton that came back with another release is never misnamed.

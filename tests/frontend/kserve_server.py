@@ -15,7 +15,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from postprocess.answers import answer
-from preprocess.errors import ServiceError
+from preprocess.errors import Overloaded, ServiceError
 from preprocess.plan import Plan
 from tests.frontend.fakes import FakeEnsemble
 
@@ -25,8 +25,9 @@ _CODES = {500: grpc.StatusCode.INTERNAL, 503: grpc.StatusCode.UNAVAILABLE}
 
 class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
     """`failure` answers every inference with that gRPC status and text; `latency_s` is the model step's for each
-    answer, and not for a cancellation; `held` counts what it has meanwhile, and `cancelled` what was given up. `dead`
-    steps fail what reaches them, after `death_s`. The first step takes `read_s` for each request, one after another.
+    answer, and not for a cancellation; `held` counts what it has meanwhile, `cancelled` what was given up by its token,
+    and `broken_off` the calls whose caller left, which may end Triton. `dead` steps fail what reaches them, after
+    `death_s`. The first step takes `read_s` for each request, one after another.
     """
 
     def __init__(self, ensemble: FakeEnsemble) -> None:
@@ -42,7 +43,9 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.death_s = 0.0
         self.read_s = 0.0
         self.answers = 0
+        self.broken_off = 0
         self._reading = asyncio.Lock()
+        self._waiting: dict[object, asyncio.Event] = {}
 
     async def ServerReady(self, request, context):
         return service_pb2.ServerReadyResponse(ready=True)
@@ -65,8 +68,8 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
             if step == "clef_preprocess" and self.read_s:
                 async with self._reading:
                     await asyncio.sleep(self.read_s)
-            if step == "clef_model" and "cancel" not in parameters:
-                await self._compute(int(request.id != "heartbeat"))
+            if step == "clef_model" and "cancel" not in parameters and await self._given_up(request, parameters):
+                await context.abort(grpc.StatusCode.UNAVAILABLE, Overloaded("given up by its caller").to_json())
         inputs = {
             tensor.name: content for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True)
         }
@@ -78,18 +81,28 @@ class Kserve(service_pb2_grpc.GRPCInferenceServiceServicer):
         response.model_stats.add(name=request.name).inference_stats.success.count = self.answers
         return response
 
-    async def _compute(self, counts: int) -> None:
+    async def _given_up(self, request, parameters) -> bool:
+        counts, token = int(request.id != "heartbeat"), parameters.get("cancel_token")
         self.held += counts
+        given_up = self._waiting[token] = asyncio.Event()
         try:
-            await asyncio.sleep(self.latency_s)
-        except asyncio.CancelledError:
+            async with asyncio.timeout(self.latency_s):
+                await given_up.wait()
             self.cancelled += 1
+            return True
+        except TimeoutError:
+            return False
+        except asyncio.CancelledError:
+            self.broken_off += 1
             raise
         finally:
             self.held -= counts
+            del self._waiting[token]
 
     async def _clef_model(self, request, inputs, parameters, context):
         assert list(parameters) == ["cancel"], "nobody else asks the model step itself"
+        if parameters["cancel"] in self._waiting:
+            self._waiting[parameters["cancel"]].set()
         return response_to(request, {"BATCH_SIZE": ("INT32", struct.pack("<i", self.held))})
 
     async def _clef_preprocess(self, request, inputs, parameters, context):
