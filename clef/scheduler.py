@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 # A token may arrive before its job, which is still being read: so many are remembered, the oldest forgotten first.
 REMEMBERED_TOKENS = 4096
+# A longer one gives up nothing: thousands of any length would be kept.
+MAX_TOKEN_CHARS = 128
 
 
 class Scorer(Protocol):
@@ -184,6 +186,8 @@ class Scheduler:
 
     def cancel(self, token: str) -> None:
         """Give up the job of this token, whether it waits or is still to come; one that runs is finished."""
+        if len(token) > MAX_TOKEN_CHARS:
+            return
         with self._changed:
             self._given_up[token] = None
             if len(self._given_up) > REMEMBERED_TOKENS:

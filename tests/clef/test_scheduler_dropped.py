@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from clef.errors import Cancelled, DeadlinePassed
+from clef.scheduler import MAX_TOKEN_CHARS
 from tests.clef.desk import LONG_AGO, Desk, Gate, text
 
 
@@ -55,6 +56,17 @@ def test_a_token_gives_up_what_waits_and_what_is_still_to_come(gate: Gate, desk:
     assert [type(answer.wait()) for answer in (waiting, to_come)] == [Cancelled, Cancelled]
     assert [answer.scores().batch_size for answer in others] == [2, 2]
     assert gate.batches == [[1], [60, 61]]
+
+
+def test_a_token_of_any_length_is_not_kept(gate: Gate, desk: Desk) -> None:
+    """Of five megabytes each, the tokens that are remembered would be twenty gigabytes."""
+    longest, longer = "x" * MAX_TOKEN_CHARS, "x" * (MAX_TOKEN_CHARS + 1)
+    given_up, kept = desk.ask(text(50), token=longest), desk.ask(text(60), token=longer)
+    for token in (longest, longer):
+        desk.scheduler.cancel(token)
+    gate.opened.set()
+    assert isinstance(given_up.wait(), Cancelled)
+    assert kept.scores().batch_size == 1
 
 
 def test_what_was_given_up_makes_room_though_it_is_not_its_turn(gate: Gate, desk: Desk) -> None:
