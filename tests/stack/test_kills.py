@@ -109,7 +109,9 @@ async def test_a_killed_process_is_seen_and_ends_everything(tmp_path, victim):
         ending.set()
         await load
         assert unseen_s < 5.5  # 5 s, and what a busy machine adds
-        assert status == 1 and said_of(victim, launcher) in said
+        # A Triton 2.51 that lost a step under load may also end by itself.
+        ended_itself = victim in STEPS and "error: The process triton was killed by" in said
+        assert status == 1 and (said_of(victim, launcher) in said or ended_itself)
         assert ended_s < 25
         assert_nothing_is_left(processes, launcher.ports, regions)
     for outcome in outcomes:
