@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -26,9 +25,9 @@ from adapter.scores import reply, tensors
 from adapter.shared_memory import bounded, free_bytes
 from adapter.tensors import parameters, read
 from clef.batch import split_records
-from clef.model import ClefModel
 from clef.scheduler import Job, Scheduler, Scores
 from clef.settings import read_settings
+from clef.start import start
 from preprocess.settings import Settings, deadline
 
 DEVICE_LOST_EXIT_CODE = 70
@@ -39,10 +38,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         on_gpu = args["model_instance_kind"] == "GPU"
         settings = bounded(read_settings(), Settings(), free_bytes())
-        model = ClefModel.load(settings, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
-        loaded = time.monotonic()
-        model.warm_up()
-        warmup_s = time.monotonic() - loaded
+        model, warmup_s = start(settings, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
         self._scheduler = Scheduler(model, settings, on_device_lost=lambda: os._exit(DEVICE_LOST_EXIT_CODE))
         self._in_flight = InFlight()
         self._metrics = Metrics(model, self._scheduler, warmup_s, args["model_instance_name"])
