@@ -87,7 +87,7 @@ async def test_what_finds_no_room_at_the_model_is_refused_and_load_is_no_outage(
             assert outcome.response.headers["retry-after"] == "1"
             assert outcome.response.json()["detail"]["error_type"] == "overloaded_error"
             assert "records are being answered" in outcome.response.text
-    assert len(health) > 5 and set(health) == {200}
+    assert len(health) > 1 and set(health) == {200}
     deadline = time.monotonic() + 10
     while stack.metric("clef_refused_total", of="triton") < counts[503]:
         assert time.monotonic() < deadline
