@@ -150,6 +150,8 @@ def test_the_environment_leads_to_this_python() -> None:
     assert (Path(first) / f"libpython{RUNNING}.so.1.0").exists()
     assert last == "/mine"
     assert "PYTHONHOME" not in environment
+    assert environment["GOMP_SPINCOUNT"] == "10000"
+    assert TritonServer.find().environment({"GOMP_SPINCOUNT": "7"})["GOMP_SPINCOUNT"] == "7"
 
 
 def test_the_path_file_brings_the_repository_to_every_python_of_the_environment(tmp_path: Path) -> None:
