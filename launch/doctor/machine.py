@@ -11,7 +11,7 @@ from adapter.shared_memory import RESERVED_BYTES, fitted, free_bytes
 from clef.inspection import Inspected
 from clef.kernels import missing_kernels, refusal
 from clef.settings import ModelSettings
-from launch.card import ALLOWANCE, CUDA_BYTES, working_bytes
+from launch.card import ALLOWANCE, CUDA_BYTES, GB, working_bytes
 from launch.doctor.finding import Finding, fail, ok, warn
 from launch.published import TextShape
 from preprocess.settings import MIB, Settings
@@ -20,7 +20,6 @@ SMI = "nvidia-smi"
 SMI_S = 30
 QUERY = "name,driver_version,memory.total,memory.used"
 OLDEST_BFLOAT16 = (8, 0)
-GB = 1e9
 UNBOUNDED = 1 << 50
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")

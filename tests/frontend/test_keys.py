@@ -18,22 +18,15 @@ from frontend.keyring import KeyRing
 from frontend.settings import Settings, SettingsError
 from frontend.tiers import Tier
 from tests.frontend.fakes import FakeTriton
+from tests.frontend.keyfiles import GOLD, written
 
 ROOT = Path(__file__).parents[2]
-GOLD = Tier(questions=64, decisions_per_minute=600)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     (tmp_path / "etc").mkdir()
     return tmp_path / "etc" / "keys.json"
-
-
-def written(path: Path, content: KeyFile, name: str = "alice", tier: str = "gold") -> str:
-    """Writes the file with one key more; returns the key."""
-    content, key = content.with_new_key(name, tier)
-    keyfile.write(path, content)
-    return key
 
 
 def hide_in_a_loop(path: Path) -> None:

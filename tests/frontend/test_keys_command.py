@@ -16,9 +16,9 @@ from frontend.errors import AuthenticationFailed
 from frontend.keyfile import SHIPPED_TIERS, KeyFile, hash_of
 from frontend.keyring import KeyRing
 from frontend.tiers import Tier
+from tests.frontend.keyfiles import written
 
 ROOT = Path(__file__).parents[2]
-GOLD = Tier(questions=64, decisions_per_minute=600)
 
 
 def keys(*arguments: str, file: Path) -> subprocess.CompletedProcess[str]:
@@ -37,13 +37,6 @@ def keys(*arguments: str, file: Path) -> subprocess.CompletedProcess[str]:
 def path(tmp_path: Path) -> Path:
     (tmp_path / "etc").mkdir()
     return tmp_path / "etc" / "keys.json"
-
-
-def written(path: Path, content: KeyFile, name: str = "alice", tier: str = "gold") -> str:
-    """Writes the file with one key more; returns the key."""
-    content, key = content.with_new_key(name, tier)
-    keyfile.write(path, content)
-    return key
 
 
 def test_add_shows_the_key_once_and_keeps_its_hash(path: Path) -> None:
