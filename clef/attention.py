@@ -79,15 +79,17 @@ class CrossAttention:
         return self.projected(rows, queries, memory)
 
     def folded(self, rows: Tensor, queries: Ragged, memory: Memory) -> Tensor:
-        count, width = rows.shape
+        grid = queries.pad(self.query(rows)).flatten(0, 1)  # [B·M, W]
+        count, width = grid.shape
         split = (self.heads, width // self.heads, width)
-        by_head = self.query(rows).view(count, self.heads, -1).transpose(0, 1)  # [A, N, D]
-        folded = torch.bmm(by_head, self.keys.view(split))  # [A, N, W]
-        grid = queries.pad(folded.transpose(0, 1)).reshape(queries.groups, -1, width)  # [B, M·A, W]
-        context = torch.bmm(_weights(grid, memory), memory.grid)  # [B, M·A, W]
+        folded = grid.new_empty(count, self.heads, width)
+        by_head = grid.view(count, self.heads, -1).transpose(0, 1)  # [A, B·M, D]
+        torch.bmm(by_head, self.keys.view(split), out=folded.transpose(0, 1))
+        weights = _weights(folded.view(queries.groups, -1, width), memory)
+        context = torch.bmm(weights.transpose(1, 2), memory.grid)  # [B, M·A, W]
         gathered = queries.unpad(context.view(queries.groups, queries.most, self.heads, width))  # [N, A, W]
         values = torch.bmm(gathered.transpose(0, 1), self.values.view(split).transpose(1, 2))  # [A, N, D]
-        return self.out(values.transpose(0, 1).reshape(count, width))
+        return self.out(values.transpose(0, 1).reshape(-1, width))
 
     def projected(self, rows: Tensor, queries: Ragged, memory: Memory) -> Tensor:
         query = _heads(queries.pad(self.query(rows)), self.heads)
@@ -99,10 +101,11 @@ class CrossAttention:
 
 
 def _weights(queries: Tensor, memory: Memory) -> Tensor:
-    """Attention weights [B, M·A, L] of queries [B, M·A, W] over unprojected memory; the softmax is in float32."""
-    keys = memory.grid.transpose(1, 2)
-    scores = torch.bmm(queries, keys) if memory.bias is None else torch.baddbmm(memory.bias[:, None], queries, keys)
-    return torch.softmax(scores, -1, dtype=torch.float32).to(queries.dtype)
+    """Attention weights [B, L, M·A] of queries [B, M·A, W] over unprojected memory; the softmax is in float32."""
+    scores = torch.bmm(memory.grid, queries.transpose(1, 2))
+    if memory.bias is not None:
+        scores.add_(memory.bias.unsqueeze(-1))
+    return torch.softmax(scores, 1, dtype=torch.float32).to(queries.dtype)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
