@@ -1,6 +1,6 @@
 """LayerNorm, and the one over the trunk's rows, whose result is never made.
 
-Axes: B records, L tokens, S spans, H hidden, W width.
+Axes: B records, L tokens, T tokens of all records, S spans, H hidden, W width.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from clef.ragged import Ragged
+
 EPSILON = 1e-5
+BLOCK_BYTES = 16 * 2**20
+"""Of rows that are gathered at once: they stay in a CPU's cache, and in memory that malloc need not ask for anew."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,20 +42,33 @@ class HiddenNorm:
         self._centred = scaled - scaled.mean(1, keepdim=True)  # [W, H]
         self._shift = projection @ norm.bias  # [W]
 
-    def project(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Projections [B, L, W] of all rows of `hidden` [B, L, H], and each row's inverted deviation [B, L]."""
+    def project(self, hidden: Tensor, tokens: Ragged | None = None) -> tuple[Tensor, Tensor]:
+        """Projections [B, L, W] of the rows of `hidden` [B, L, H], and each row's inverted deviation [B, L].
+
+        With `tokens` (T in B), rows of padding are not projected: what stands there is finite, and means nothing.
+        """
         mean = hidden.mean(-1)
         variance = torch.linalg.vector_norm(hidden, dim=-1).square() / hidden.shape[-1] - mean.square()
         scale = (variance.clamp(min=0) + EPSILON).rsqrt()
-        return F.linear(hidden, self._centred).mul_(scale.unsqueeze(-1)).add_(self._shift), scale
+        slots = None if tokens is None else tokens.slots
+        projected = F.linear(hidden, self._centred) if slots is None else self._project_some(hidden, slots)
+        return projected.mul_(scale.unsqueeze(-1)).add_(self._shift), scale
 
-    def __call__(self, hidden: Tensor, spans: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Projections [B, L, W] of all rows of `hidden` [B, L, H] and the means [S, H] of its normalised spans.
+    def _project_some(self, hidden: Tensor, slots: Tensor) -> Tensor:
+        """Of the rows at `slots` [T] alone; zeros elsewhere: [B, L, W]"""
+        rows = hidden.flatten(0, 1)
+        grid = hidden.new_zeros(len(rows), len(self._centred))
+        for part in slots.split(max(1, BLOCK_BYTES // (rows.shape[1] * rows.element_size()))):
+            grid.index_copy_(0, part, F.linear(rows.index_select(0, part), self._centred))
+        return grid.view(*hidden.shape[:2], -1)
+
+    def __call__(self, hidden: Tensor, tokens: Ragged, spans: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Projections [B, L, W] of the tokens in `hidden` [B, L, H] and the means [S, H] of its normalised spans.
 
         spans: numbers of rows of the flattened [B, L] grid, and where each span begins among them, [S + 1].
         """
         rows, offsets = spans
-        projected, scale = self.project(hidden)
+        projected, scale = self.project(hidden, tokens)
         sums = F.embedding_bag(
             rows,
             hidden.flatten(0, 1),
