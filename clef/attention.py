@@ -35,6 +35,9 @@ class Memory:
 
     grid: Tensor  # [B, L, W]
     bias: Tensor | None  # [B, L]: 0 on tokens, -inf on padding; None without padding
+    scale: Tensor | None = (
+        None  # [B, L]: what LayerNorm multiplies each row by; None where the rows are read as they are
+    )
 
 
 def folding_pays(queries: Ragged, length: int, width: int, heads: int) -> bool:
@@ -59,7 +62,8 @@ class CrossAttention:
     ) -> CrossAttention:
         """From packed query, key and value projections [3W, W].
 
-        With `memory_norm` (scale and shift of a LayerNorm on the memory) the memory is to be given without them.
+        With `memory_norm` (scale and shift of a LayerNorm on the memory) the norm is in the weights, but for each row's
+        own scale, which the memory is to be given with.
         """
         assert projections.bias is not None and out.bias is not None
         query, keys, values = projections.weight.chunk(3)
@@ -68,7 +72,7 @@ class CrossAttention:
         if memory_norm is not None:
             scale, shift = memory_norm
             value_bias = value_bias + values @ shift
-            keys, values = keys * scale, values * scale
+            keys, values = _centred(keys * scale), _centred(values * scale)
         out = Linear(out.weight, out.bias + out.weight @ value_bias)
         return cls(heads, Linear(query, query_bias), keys, values.contiguous(), out)
 
@@ -85,27 +89,37 @@ class CrossAttention:
         folded = grid.new_empty(count, self.heads, width)
         by_head = grid.view(count, self.heads, -1).transpose(0, 1)  # [A, B·M, D]
         torch.bmm(by_head, self.keys.view(split), out=folded.transpose(0, 1))
-        weights = _weights(folded.view(queries.groups, -1, width), memory)
-        context = torch.bmm(weights.transpose(1, 2), memory.grid)  # [B, M·A, W]
-        gathered = queries.unpad(context.view(queries.groups, queries.most, self.heads, width))  # [N, A, W]
+        per_record = folded.view(queries.groups, -1, width)  # [B, M·A, W]
+        weights = _weights(per_record, memory)
+        # What they gather takes the place of the queries.
+        torch.bmm(weights.transpose(1, 2), memory.grid, out=per_record)
+        gathered = queries.unpad(folded.view(queries.groups, queries.most, self.heads, width))  # [N, A, W]
         values = torch.bmm(gathered.transpose(0, 1), self.values.view(split).transpose(1, 2))  # [A, N, D]
         return self.out(values.transpose(0, 1).reshape(-1, width))
 
     def projected(self, rows: Tensor, queries: Ragged, memory: Memory) -> Tensor:
         query = _heads(queries.pad(self.query(rows)), self.heads)
-        keys = _heads(F.linear(memory.grid, self.keys), self.heads)
-        values = _heads(F.linear(memory.grid, self.values), self.heads)
+        grid = memory.grid if memory.scale is None else memory.grid * memory.scale.unsqueeze(-1)
+        keys, values = (_heads(F.linear(grid, weights), self.heads) for weights in (self.keys, self.values))
         mask = None if memory.bias is None else memory.bias[:, None, None]
         mixed = F.scaled_dot_product_attention(query, keys, values, mask, scale=1.0)  # [B, A, M, D]
         return self.out(queries.unpad(mixed.transpose(1, 2).flatten(2)))
 
 
+def _centred(weights: Tensor) -> Tensor:
+    """The weights that see rows as if their mean were taken off before."""
+    return weights - weights.mean(1, keepdim=True)
+
+
 def _weights(queries: Tensor, memory: Memory) -> Tensor:
-    """Attention weights [B, L, M·A] of queries [B, M·A, W] over unprojected memory; the softmax is in float32."""
+    """What of each row of unprojected memory queries [B, M·A, W] gather: [B, L, M·A]. The softmax is in float32."""
     scores = torch.bmm(memory.grid, queries.transpose(1, 2))
+    if memory.scale is not None:
+        scores.mul_(memory.scale.unsqueeze(-1))
     if memory.bias is not None:
         scores.add_(memory.bias.unsqueeze(-1))
-    return torch.softmax(scores, 1, dtype=torch.float32).to(queries.dtype)
+    weights = torch.softmax(scores, 1, dtype=torch.float32).to(queries.dtype)
+    return weights if memory.scale is None else weights.mul_(memory.scale.unsqueeze(-1))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 from clef.attention import CrossAttention, Linear, Memory, SelfAttention
 from clef.head_weights import load_head_weights
 from clef.layout import Layout
-from clef.norm import EPSILON, HiddenNorm, Norm
+from clef.norm import HiddenNorm, Norm, inverted_deviation
 from clef.ragged import Ragged
 from clef.release import HEAD_WEIGHTS, HeadConfig, Release
 
@@ -152,7 +152,7 @@ class JointHead:
         if remembered is not None:
             memory = torch.cat([remembered.expand(len(memory), -1, -1), memory], dim=1)  # [B, P + L, W]
             padding = None if padding is None else F.pad(padding, (len(remembered), 0))
-        normalised = Memory(F.layer_norm(memory, (self.width,), eps=EPSILON), padding)
+        normalised = Memory(memory, padding, inverted_deviation(memory))
         for evidence in self.evidence_layers:
             options = evidence(options, layout.options, normalised)
 

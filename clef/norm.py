@@ -27,6 +27,14 @@ class Norm:
         return F.layer_norm(rows, self.weight.shape, self.weight, self.bias, EPSILON)
 
 
+def inverted_deviation(rows: Tensor) -> Tensor:
+    """What LayerNorm multiplies each centred row by: [..., n] → [...]"""
+    mean = rows.mean(-1)
+    variance = torch.linalg.vector_norm(rows, dim=-1).square() / rows.shape[-1] - mean.square()
+    scale: Tensor = (variance.clamp(min=0) + EPSILON).rsqrt()
+    return scale
+
+
 class HiddenNorm:
     """LayerNorm of every hidden row, of which only a projection and the means of some spans are wanted.
 
@@ -47,18 +55,16 @@ class HiddenNorm:
 
         With `tokens` (T in B), rows of padding are not projected: what stands there is finite, and means nothing.
         """
-        mean = hidden.mean(-1)
-        variance = torch.linalg.vector_norm(hidden, dim=-1).square() / hidden.shape[-1] - mean.square()
-        scale = (variance.clamp(min=0) + EPSILON).rsqrt()
+        scale = inverted_deviation(hidden)
         slots = None if tokens is None else tokens.slots
         projected = F.linear(hidden, self._centred) if slots is None else self._project_some(hidden, slots)
-        return projected.mul_(scale.unsqueeze(-1)).add_(self._shift), scale
+        return torch.addcmul(self._shift, projected, scale.unsqueeze(-1), out=projected), scale
 
     def _project_some(self, hidden: Tensor, slots: Tensor) -> Tensor:
         """Of the rows at `slots` [T] alone; zeros elsewhere: [B, L, W]"""
         rows = hidden.flatten(0, 1)
         grid = hidden.new_zeros(len(rows), len(self._centred))
-        for part in slots.split(max(1, BLOCK_BYTES // (rows.shape[1] * rows.element_size()))):
+        for part in torch.split(slots, max(1, BLOCK_BYTES // (rows.shape[1] * rows.element_size()))):
             grid.index_copy_(0, part, F.linear(rows.index_select(0, part), self._centred))
         return grid.view(*hidden.shape[:2], -1)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from clef.attention import CrossAttention, Linear, Memory, folding_pays
+from clef.norm import inverted_deviation
 from tests.clef.test_ragged import CPU, ragged
 
 WIDTH, HEADS = 32, 4
@@ -50,9 +51,9 @@ def test_both_ways_give_what_attention_gives(way: str, counts: list[tuple[int, i
         return result
 
     tokens = ragged(np.array([length for _, length in counts]))
-    stored = [torch.nn.functional.layer_norm(memory, (WIDTH,)) if normed else memory for memory in memories]
     # Padding holds whatever the trunk left there.
-    memory = Memory(tokens.pad(torch.cat(stored), fill=123.0), tokens.bias(torch.float32, CPU))
+    grid = tokens.pad(torch.cat(memories), fill=123.0)
+    memory = Memory(grid, tokens.bias(torch.float32, CPU), inverted_deviation(grid) if normed else None)
     attention = ours(module, norm if normed else None)
     call = attention.folded if way == "folded" else attention.projected
     result = call(torch.cat(queries), ragged(np.array([count for count, _ in counts])), memory)
