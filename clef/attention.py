@@ -35,15 +35,14 @@ class Memory:
 
     grid: Tensor  # [B, L, W]
     bias: Tensor | None  # [B, L]: 0 on tokens, -inf on padding; None without padding
-    scale: Tensor | None = (
-        None  # [B, L]: what LayerNorm multiplies each row by; None where the rows are read as they are
-    )
+    scale: Tensor | None = None  # [B, L]: what a LayerNorm multiplies each row by; None without one
 
 
 def folding_pays(queries: Ragged, length: int, width: int, heads: int) -> bool:
     """Whether folded cross attention takes fewer multiplications than projected over `length` memory rows a record."""
-    pairs = queries.groups * queries.most * length
-    return queries.rows * width + heads * pairs < queries.groups * length * width + pairs
+    padded = queries.groups * queries.most
+    folding = (padded + queries.rows) * width + 2 * heads * padded * length
+    return folding < 2 * (queries.groups * width + padded) * length
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,7 +111,7 @@ def _centred(weights: Tensor) -> Tensor:
 
 
 def _weights(queries: Tensor, memory: Memory) -> Tensor:
-    """What of each row of unprojected memory queries [B, M·A, W] gather: [B, L, M·A]. The softmax is in float32."""
+    """What queries [B, M·A, W] gather of each row of unprojected memory: [B, L, M·A]; the softmax is in float32."""
     scores = torch.bmm(memory.grid, queries.transpose(1, 2))
     if memory.scale is not None:
         scores.mul_(memory.scale.unsqueeze(-1))

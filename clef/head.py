@@ -138,8 +138,8 @@ class JointHead:
         hidden: [B, L, H] of the trunk, right-padded; vocabulary: [V, H], the rows of the trunk's lm_head; remembered:
         [P, W], the memory of tokens that stand before those of each record.
         """
-        memory, means = self.hidden(hidden.to(self.types.dtype), layout.tokens, layout.spans)
-        # [B, L, W], [Q + O + B, H]
+        hidden = hidden.to(self.types.dtype)
+        memory, means = self.hidden(hidden, layout.tokens, layout.spans)  # [B, L, W], [Q + O + B, H]
         questions, contexts, last = torch.split(
             means, [layout.questions.rows, layout.options.rows, layout.tokens.groups]
         )  # [Q, H], [O, H], [B, H]

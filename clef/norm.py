@@ -1,4 +1,4 @@
-"""LayerNorm, and the one over the trunk's rows, whose result is never made.
+"""LayerNorm, and what stands for it over rows so many that its result is never made.
 
 Axes: B records, L tokens, T tokens of all records, S spans, H hidden, W width.
 """
@@ -28,7 +28,7 @@ class Norm:
 
 
 def inverted_deviation(rows: Tensor) -> Tensor:
-    """What LayerNorm multiplies each centred row by: [..., n] → [...]"""
+    """What LayerNorm multiplies each row by, once its mean is off: [..., n] → [...]"""
     mean = rows.mean(-1)
     variance = torch.linalg.vector_norm(rows, dim=-1).square() / rows.shape[-1] - mean.square()
     scale: Tensor = (variance.clamp(min=0) + EPSILON).rsqrt()

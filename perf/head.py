@@ -101,8 +101,9 @@ def ways(config: HeadConfig, weights: dict[str, Tensor]) -> dict[str, Callable[[
 
     if (ours() - theirs()).abs().max() > AGREEMENT:
         raise SystemExit("The heads disagree: nothing was timed.")
+    tokens = hidden.flatten(0, 1)[: sum(record.length for record in records)]
     projection = weights["memory_projection.weight"]
-    return {"publisher": theirs, "ours": ours, "projection": lambda: F.linear(hidden, projection)}
+    return {"publisher": theirs, "ours": ours, "projection": lambda: F.linear(tokens, projection)}
 
 
 @torch.inference_mode()

@@ -81,6 +81,12 @@ def test_equal_records_take_the_paths_without_padding() -> None:
     torch.testing.assert_close(*score("golden", records, 0), atol=1e-4, rtol=0)
 
 
+def test_tokens_projected_in_several_blocks_score_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [made(90, [2, 3, 2]), made(30, [1]), made(60, [5])]
+    monkeypatch.setattr("clef.norm.BLOCK_BYTES", 7 * weights("golden")[0].hidden_size * 4)
+    torch.testing.assert_close(*score("golden", records, 0), atol=1e-4, rtol=0)
+
+
 def test_every_published_weight_is_read() -> None:
     """Each weight moves the logits, but for the key biases, which no softmax can see."""
     config, values = weights("other")
