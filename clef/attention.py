@@ -91,7 +91,7 @@ class CrossAttention:
         per_record = folded.view(queries.groups, -1, width)  # [B, M·A, W]
         weights = _weights(per_record, memory)
         # What they gather takes the place of the queries.
-        torch.bmm(weights.transpose(1, 2), memory.grid, out=per_record)
+        torch.bmm(weights, memory.grid, out=per_record)
         gathered = queries.unpad(folded.view(queries.groups, queries.most, self.heads, width))  # [N, A, W]
         values = torch.bmm(gathered.transpose(0, 1), self.values.view(split).transpose(1, 2))  # [A, N, D]
         return self.out(values.transpose(0, 1).reshape(-1, width))
@@ -111,14 +111,12 @@ def _centred(weights: Tensor) -> Tensor:
 
 
 def _weights(queries: Tensor, memory: Memory) -> Tensor:
-    """What queries [B, M·A, W] gather of each row of unprojected memory: [B, L, M·A]; the softmax is in float32."""
-    scores = torch.bmm(memory.grid, queries.transpose(1, 2))
-    if memory.scale is not None:
-        scores.mul_(memory.scale.unsqueeze(-1))
-    if memory.bias is not None:
-        scores.add_(memory.bias.unsqueeze(-1))
-    weights = torch.softmax(scores, 1, dtype=torch.float32).to(queries.dtype)
-    return weights if memory.scale is None else weights.mul_(memory.scale.unsqueeze(-1))
+    """What queries [B, M·A, W] gather of each row of unprojected memory: [B, M·A, L]; the softmax is in float32."""
+    keys, scale = memory.grid.transpose(1, 2), None if memory.scale is None else memory.scale[:, None]
+    scores = torch.bmm(queries, keys) if memory.bias is None else torch.baddbmm(memory.bias[:, None], queries, keys)
+    # The bias is 0 or -inf: scaling leaves it as it is.
+    weights = torch.softmax(scores if scale is None else scores.mul_(scale), -1, dtype=torch.float32).to(queries.dtype)
+    return weights if scale is None else weights.mul_(scale)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
