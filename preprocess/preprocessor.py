@@ -142,7 +142,7 @@ def _describe(settings: Settings, release: Release) -> dict[str, Any]:
     description = "Clef decision model: noul, choice and score questions about a state."
     if release.random_weights:
         description = f"Development release: random weights, its answers mean nothing. {description}"
-    shown = ("semantics", "confidence", "overflow", "digits", "special_tokens", "image_mode", "videos")
+    answers = ("semantics", "confidence", "overflow", "digits", "special_tokens", "image_mode", "videos")
     limits = ("max_length", "max_questions", "max_options", "max_image_bytes", "max_image_pixels", "max_images_bytes")
     more_limits = ("max_video_frames", "max_video_pixels", "max_video_cpu_s", "max_patches_bytes", "max_body_bytes")
     return {
@@ -152,7 +152,7 @@ def _describe(settings: Settings, release: Release) -> dict[str, Any]:
         "release_date": release.date,
         "revision": release.revision,
         "size_bytes": release.size_bytes,
-        "settings": {name: getattr(settings, name) for name in shown},
+        "settings": {name: getattr(settings, name) for name in (*answers, "response_cache_bytes")},
         "limits": {name: getattr(settings, name) for name in limits + more_limits}
         | {
             "max_levels": MAX_LEVELS,
