@@ -1,7 +1,8 @@
 """Triton's response cache, `CLEF_RESPONSE_CACHE_BYTES`: what an identical request costs with it, and any other one.
 
-Two stacks, one of them with the cache, are asked the same in turns, so that a slower minute of the machine hits both.
-Every body is asked once of the first, and twice of the second, whose answers are new and then kept ones.
+Two stacks, one of them with the cache, are asked the same in turns, so that a slower minute of the machine hits both;
+which is asked first changes with each. Every body is asked once of the first stack, and twice of the second, whose
+answers are new and then kept ones.
 """
 
 from __future__ import annotations
@@ -61,12 +62,13 @@ def _turns(off: Stack, on: Stack, seed: int, count: int) -> dict[str, Any]:
     chance, kind = random.Random(seed), list(_KINDS.values())[seed]
     times: Mapping[str, list[float]] = {column: [] for column in COLUMNS}
     with Caller(off.http) as without, Caller(on.http) as with_it:
-        for caller in (without, with_it):
-            caller.ask_all(body(kind(random.Random(-turn - 1))) for turn in range(WARM_UP))
-        for _ in range(count):
+        turns = list(zip(COLUMNS, (without, with_it, with_it), strict=True))
+        for turn in range(WARM_UP + count):
             asked = body(kind(chance))
-            for column, caller in zip(COLUMNS, (without, with_it, with_it), strict=True):
-                times[column].append(caller.ask(asked).ms)
+            for column, caller in turns if turn % 2 else (*turns[1:], turns[0]):
+                ms = caller.ask(asked).ms
+                if turn >= WARM_UP:
+                    times[column].append(ms)
     more = [new - plain for plain, new in zip(times["without"], times["with, new"], strict=True)]
     return {
         "body_bytes": len(asked),
