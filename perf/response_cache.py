@@ -25,6 +25,7 @@ CACHE_BYTES = 64 * 2**20
 REQUESTS = 60
 QUICK_REQUESTS = 5
 WARM_UP = 10
+PADDING_BYTES = 4_000_000
 COLUMNS = ("without", "with, new", "with, kept")
 
 
@@ -55,7 +56,11 @@ def _picture(chance: random.Random) -> Request:
     return with_images(1, 512, chance)
 
 
-_KINDS = {"short": short, "with a picture": _picture}
+def _padded(chance: random.Random) -> Request:
+    return short(chance) | {"padding": "x" * PADDING_BYTES}
+
+
+_KINDS = {"short": short, "with a picture": _picture, "with a field that nobody reads": _padded}
 
 
 def _turns(off: Stack, on: Stack, seed: int, count: int) -> dict[str, Any]:

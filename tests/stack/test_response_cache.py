@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from frontend.tiers import Tier
 from preprocess.errors import ServiceError
 from tests.frontend.keyfiles import written
 from tests.golden_cases import CASES
+from tests.invariants import assert_close
 from tests.stack.running import Stack, bytes_input, response_of, start_stack
 
 CASE = CASES["three-types"]
@@ -35,7 +37,7 @@ HIT = "cache;desc=hit"
 def caching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack whose frontend asks for a heartbeat all the time."""
     folder = tmp_path_factory.mktemp("response-cache")
-    with start_stack(folder, CLEF_RESPONSE_CACHE_BYTES=CACHE_BYTES, SYSTEMONE_HEALTH_INTERVAL_MS="100") as stack:
+    with start_stack(folder, CLEF_RESPONSE_CACHE_BYTES=CACHE_BYTES, SYSTEMONE_HEALTH_INTERVAL_MS="250") as stack:
         yield stack
 
 
@@ -192,7 +194,7 @@ def test_heartbeats_and_who_asks_the_other_ensemble_are_always_computed(
     client: triton_grpc.InferenceServerClient,
 ) -> None:
     before = counts(client)
-    time.sleep(0.5)
+    time.sleep(1)
     request = [bytes_input("REQUEST", [json.dumps(CASE["request"]).encode()])]
     answers = [client.infer("clef", request) for _ in range(2)]
     assert answers[0].as_numpy("COMPUTE_MS") != answers[1].as_numpy("COMPUTE_MS")
@@ -229,6 +231,25 @@ def test_the_oldest_makes_room(small: triton_grpc.InferenceServerClient) -> None
         assert computed_for(ask(small, "new", key=f"{number}")) == "new"
     assert computed_for(ask(small, "again", key="59")) == "new"
     assert computed_for(ask(small, "again", key="oldest")) == "again"
+
+
+def test_everybody_has_their_own_answer_while_others_displace_it(small: triton_grpc.InferenceServerClient) -> None:
+    """More requests than the cache holds, from several callers at once, each with its own question's name."""
+    requests = [{"state": f"Case {number}.", "questions": {f"q{number}": NOUL["outage"]}} for number in range(40)]
+    alone = [response_of(ask(small, "alone", request, key="alone")) for request in requests]
+
+    def called(seed: int) -> int:
+        chance, kept = random.Random(seed), 0
+        for _ in range(150):
+            number = min(chance.randrange(40), chance.randrange(40))
+            result = ask(small, f"{seed}", requests[number], key="racing")
+            assert_close(response_of(result), alone[number], 2e-4)
+            kept += computed_for(result) != f"{seed}"
+        return kept
+
+    with ThreadPoolExecutor() as pool:
+        kept = list(pool.map(called, range(4)))
+    assert min(kept) > 0
 
 
 def test_a_model_that_is_loaded_anew_finds_the_cache_as_it_was(small: triton_grpc.InferenceServerClient) -> None:
