@@ -39,7 +39,7 @@ class TritonPythonModel:
         images = inputs.get("IMAGES")
         tensors = self._preprocessor(inputs["REQUEST"][0], None if images is None else list(images), parameters)
         if "CACHE_KEY" in inputs:
-            token = str(parameters.get("cancel_token", "")).encode()
+            token = str(parameters.get("cancel_token", "")).encode(errors="replace")
             tensors["COMPUTED_FOR"] = np.array([token], dtype=np.object_)
             tensors["IMAGE_COUNT"] = np.array([len(tensors["IMAGE_GRID"])], dtype=np.int32)
         return tensors
