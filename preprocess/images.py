@@ -34,7 +34,7 @@ from preprocess.threads import ALONE, Threads
 
 MAX_SIDES_RATIO = 200
 # Bands of a smaller picture take as long as the whole of it: a thread must be woken for them.
-PIXELS_FOR_BANDS = 512 * 512
+PIXELS_FOR_BANDS = 384 * 384
 
 _FIXED = {
     "patch_size": PATCH,

@@ -90,6 +90,7 @@ def _split(length: int, parts: int) -> list[Size]:
 
 def _cut(image: Image.Image, blocks: Blocks) -> None:
     rows, columns = blocks.shape[:2]
-    for channel in range(3):
-        plane = np.asarray(image.getchannel(channel)).view(_ROW).reshape(rows, MERGE, PATCH, columns, MERGE)
+    for channel, name in enumerate("RGB"):
+        # One copy; as an image of its own a channel is copied twice.
+        plane = np.frombuffer(image.tobytes("raw", name), _ROW).reshape(rows, MERGE, PATCH, columns, MERGE)
         blocks[:, :, :, :, channel] = plane.transpose(0, 3, 1, 4, 2)
