@@ -16,7 +16,8 @@ from clef.batch import Record
 from clef.collate import collate
 from clef.errors import DeviceLost, InvalidRecord, ReleaseError
 from clef.head import JointHead
-from clef.kernels import missing_kernels, refusal
+from clef.kernels import can_pack, missing_kernels, refusal
+from clef.packed import install
 from clef.prefix import Prefix
 from clef.reading import check_reading
 from clef.release import open_release
@@ -28,13 +29,20 @@ from clef.trunk import Trunk
 log = logging.getLogger(__name__)
 
 SAME = {torch.float32: 1e-3, torch.bfloat16: 0.05}
-"""How far a continued record may be from one computed whole, as a part of what ignoring the prefix would change."""
+"""How far a continued record may be from one computed whole, as a part of what ignoring the prefix would change; and a
+packed one from one computed alone, as a part of what ignoring the boundary would."""
 
 
 class ClefModel:
     """Trunk and joint head of one release on one device. Not thread-safe: one thread computes."""
 
-    def __init__(self, trunk: Trunk, head: JointHead, device: torch.device, settings: ModelSettings) -> None:
+    packs = False
+    """Whether records without a prefix are computed end to end, without padding; see `warm_up`."""
+
+    def __init__(
+        self, trunk: Trunk, head: JointHead, device: torch.device, settings: ModelSettings, can_pack: bool = False
+    ) -> None:
+        self._can_pack = can_pack
         self._trunk, self._head, self._device, self._settings = trunk, head, device, settings
         self.totals = Totals()
         self.states = States(
@@ -48,13 +56,14 @@ class ClefModel:
         Raises ReleaseError with a sentence where the release, or this machine, cannot serve it.
         """
         place = _device(device if settings.device == "auto" else settings.device)
-        reason = refusal(place.type, missing_kernels(), settings.allow_slow_kernels)
+        missing, dtype = missing_kernels(), _dtype(settings, place)
+        reason = refusal(place.type, missing, settings.allow_slow_kernels)
         if reason is not None:
             raise ReleaseError(reason)
         release = open_release(settings.release)
         check_reading(release.path)
-        trunk = Trunk.load(release.path, place, _dtype(settings, place))
-        return cls(trunk, JointHead.load(release, place), place, settings)
+        trunk = Trunk.load(release.path, place, dtype)
+        return cls(trunk, JointHead.load(release, place), place, settings, can_pack(place.type, dtype, missing))
 
     def check(self, record: Record) -> None:
         """Raises InvalidRecord where the record contradicts itself, is too long or does not fit this release."""
@@ -94,19 +103,21 @@ class ClefModel:
         return np.split(scores, np.cumsum([record.options for record in records])[:-1])
 
     def _whole(self, records: Sequence[Record]) -> Tensor:
-        batch = collate(records, self._device)
-        self.totals.add_batch([record.length for record in records])
+        packed = self.packs and len(records) > 1
+        batch = collate(records, self._device, packed)
+        self.totals.add_batch([record.length for record in records], packed)
         return self._head(self._trunk.forward(batch), batch.layout, self._trunk.vocabulary)
 
     def warm_up(self) -> None:
         """Compute text of several lengths and batch sizes, and an image, so that no later request pays for being first.
 
-        The state cache is used from here on, if continuing a prefix gives what computing it whole does; otherwise the
-        log says so. Raises ReleaseError where the warm-up fails or a score is not finite. Does nothing where the
-        settings say so.
+        Records are packed, and the state cache is used, from here on, if on this device that gives what computing each
+        record alone and whole does; otherwise the log says so. Raises ReleaseError where the warm-up fails or a score
+        is not finite. Does nothing where the settings say so.
         """
         if not self._settings.warmup:
             return
+        self.packs = self._can_pack and self._packs_rightly()
         budget = self._settings.batch_tokens, self._settings.batch_records
         for records in warmup.batches(self._device.type, *budget, self._trunk.media_tokens.image, self._trunk.merge):
             self._warm_up(records)
@@ -135,6 +146,22 @@ class ClefModel:
             if off > tolerance * np.abs(forgetful - whole).max():
                 log.error("continued states are off by %.2g: the state cache stays off on this device", off)
                 return False
+        return True
+
+    def _packs_rightly(self) -> bool:
+        """Whether a record behind another in a packed row scores as it does alone."""
+        install(self._trunk.model)
+        first, second, mistaken = warmup.neighbours(self._trunk.media_tokens.image)
+        alone, merged = self._warm_up([second]), self._warm_up([mistaken])
+        self.packs = True
+        try:
+            off = np.abs(self._warm_up([first, second])[-len(alone) :] - alone).max()
+        except ReleaseError as error:
+            log.error("records cannot be packed: micro-batches are padded on this device (%s)", error)
+            return False
+        if off > SAME[self._trunk.vocabulary.dtype] * np.abs(merged - alone).max():
+            log.error("packed records are off by %.2g: micro-batches are padded on this device", off)
+            return False
         return True
 
 

@@ -27,7 +27,7 @@ class ModelSettings(BaseSettings):
     max_length: int = Field(16384, gt=0)
     """Tokens of one record at most: the preprocess step's, for those who ask the model step themselves."""
     batch_tokens: int = Field(16384, gt=0)
-    """Padded tokens of one micro-batch at most, see `clef.planner`; a longer record goes alone."""
+    """Tokens of one micro-batch at most, padding included, see `clef.planner`; a longer record goes alone."""
     batch_records: int = Field(32, gt=0)
     """Records of one micro-batch at most."""
     max_waiting_records: int = Field(4096, gt=0)
@@ -47,7 +47,7 @@ class ModelSettings(BaseSettings):
     allow_slow_kernels: bool = False
     """Serve on CUDA without flash-linear-attention and causal-conv1d: correct, and several times slower."""
     warmup: bool = True
-    """Compute records of several sizes before the model counts as ready, and check the state cache."""
+    """Compute records of several sizes before the model is ready, and check the state cache and packed records."""
 
 
 def read_settings(**given: Any) -> ModelSettings:

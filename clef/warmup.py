@@ -61,6 +61,13 @@ def continued(spacing: int, image_token: int, merge: int) -> Iterator[list[Recor
         yield [_behind(prefix, _mixed(rest, image_token), first) for rest in RESTS]
 
 
+def neighbours(image_token: int) -> tuple[Record, Record, Record]:
+    """Two records, and the second as it must not be read where it stands behind the first in a packed row."""
+    ids = _mixed(2 * RESTS[1], image_token)
+    first, second = (replace(text(RESTS[1]), input_ids=half) for half in (ids[: RESTS[1]], ids[RESTS[1] :]))
+    return first, second, _behind(first.input_ids, second.input_ids, first)
+
+
 def _mixed(length: int, below: int) -> Ints:
     """Ids that do not repeat soon."""
     return (np.arange(1, length + 1) * MIX % below).astype(np.int32)
