@@ -15,6 +15,8 @@ from clef import warmup
 from clef.batch import Record
 from clef.collate import collate
 from clef.errors import DeviceLost, InvalidRecord, ReleaseError
+from clef.footprint import CHUNK
+from clef.graphs import Capture, Graphs, cuda_capture
 from clef.head import JointHead
 from clef.kernels import can_pack, missing_kernels, refusal
 from clef.packed import install
@@ -29,8 +31,8 @@ from clef.trunk import Trunk
 log = logging.getLogger(__name__)
 
 SAME = {torch.float32: 1e-3, torch.bfloat16: 0.05}
-"""How far a continued record may be from one computed whole, as a part of what ignoring the prefix would change; and a
-packed one from one computed alone, as a part of what ignoring the boundary would."""
+"""How far scores may be from those of the plain way, each record whole, alone and at once, as a part of how far scores
+would be that ignored what the other way is about."""
 
 
 class ClefModel:
@@ -111,8 +113,8 @@ class ClefModel:
     def warm_up(self) -> None:
         """Compute text of several lengths and batch sizes, and an image, so that no later request pays for being first.
 
-        Records are packed, and the state cache is used, from here on, if on this device that gives what computing each
-        record alone and whole does; otherwise the log says so. Raises ReleaseError where the warm-up fails or a score
+        Records are packed, graphs and the state cache are used, from here on, if on this device each gives what the
+        plain way does; otherwise the log says so. Raises ReleaseError where the warm-up fails or a score
         is not finite. Does nothing where the settings say so.
         """
         if not self._settings.warmup:
@@ -121,6 +123,8 @@ class ClefModel:
         budget = self._settings.batch_tokens, self._settings.batch_records
         for records in warmup.batches(self._device.type, *budget, self._trunk.media_tokens.image, self._trunk.merge):
             self._warm_up(records)
+        if self._settings.graph_tokens and self._device.type == "cuda":
+            self._use_graphs(cuda_capture(self._device))
         if self._settings.state_cache_bytes:
             self.states.enabled = self._continues_rightly()
             self.states.cache.clear()
@@ -136,16 +140,16 @@ class ClefModel:
 
     def _continues_rightly(self) -> bool:
         """Whether records behind a prefix of two segments score as they do whole: when it is made, and when found."""
-        tolerance = SAME[self._trunk.vocabulary.dtype]
         spacing = self.states.footprint.spacing
         for records in warmup.continued(spacing, self._trunk.media_tokens.image, self._trunk.merge):
             prefix = Prefix.of(records[0], spacing)
             whole = self._warm_up(records)
             forgetful = self._warm_up([rest(record) for record in records])
-            off = max(np.abs(self._warm_up(records, prefix) - whole).max() for _ in range(2))
-            if off > tolerance * np.abs(forgetful - whole).max():
-                log.error("continued states are off by %.2g: the state cache stays off on this device", off)
-                return False
+            for _ in range(2):
+                off = self._off(self._warm_up(records, prefix), whole, forgetful)
+                if off:
+                    log.error("continued states are off by %.2g: the state cache stays off on this device", off)
+                    return False
         return True
 
     def _packs_rightly(self) -> bool:
@@ -155,14 +159,43 @@ class ClefModel:
         alone, merged = self._warm_up([second]), self._warm_up([mistaken])
         self.packs = True
         try:
-            off = np.abs(self._warm_up([first, second])[-len(alone) :] - alone).max()
+            packed = self._warm_up([first, second])[-len(alone) :]
         except ReleaseError as error:
             log.error("records cannot be packed: micro-batches are padded on this device (%s)", error)
             return False
-        if off > SAME[self._trunk.vocabulary.dtype] * np.abs(merged - alone).max():
+        off = self._off(packed, alone, merged)
+        if off:
             log.error("packed records are off by %.2g: micro-batches are padded on this device", off)
             return False
         return True
+
+    @torch.inference_mode()
+    def _use_graphs(self, capture: Capture) -> None:
+        """Compute short texts by graphs from here on, if they score by those, between two lengths, as without."""
+        most = min(self._settings.graph_tokens, self._settings.max_length)
+        pairs = list(warmup.pairs(range(CHUNK - 1, most, CHUNK), self._trunk.media_tokens.image))
+        plain = [[self._warm_up([record]) for record in pair] for pair in pairs]
+        try:
+            self._trunk.graphs = Graphs(self._trunk.text, most, self._device, capture)
+            replayed = [[self._warm_up([record]) for record in pair] for pair in pairs]
+        except (RuntimeError, ReleaseError) as error:
+            log.error("graphs cannot be captured, and are not used on this device: %s", error)
+            self._trunk.graphs = None
+            return
+        offs = [
+            self._off(scores, own, other)
+            for found, wanted in zip(replayed, plain, strict=True)
+            for scores, own, other in zip(found, wanted, reversed(wanted), strict=True)
+        ]
+        off = max(offs, default=0.0)
+        if off:
+            log.error("graphs are off by %.2g, and are not used on this device", off)
+            self._trunk.graphs = None
+
+    def _off(self, found: NDArray[np.float32], right: NDArray[np.float32], wrong: NDArray[np.float32]) -> float:
+        """How far scores are from the right ones, if that is too far beside the wrong ones; otherwise 0."""
+        off = float(np.abs(found - right).max())
+        return off if off > SAME[self._trunk.vocabulary.dtype] * np.abs(wrong - right).max() else 0.0
 
 
 def _device(name: str) -> torch.device:

@@ -44,6 +44,9 @@ class ModelSettings(BaseSettings):
     `perf/RESULTS.md` has by how much, by length."""
     max_overtaken: int = Field(4, ge=0)
     """Micro-batches that may pass the oldest waiting record before it leads one."""
+    graph_tokens: int = Field(0, ge=0)
+    """A text of up to so many tokens is computed, where it is alone, by a CUDA graph captured at start, see
+    `clef.graphs`; 0: none. Not on a CPU. Needs the warm-up, which checks them."""
     allow_slow_kernels: bool = False
     """Serve on CUDA without flash-linear-attention and causal-conv1d: correct, and several times slower."""
     warmup: bool = True
