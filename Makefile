@@ -33,7 +33,7 @@ test-clients: .venv/.test  ## Run every client against a real stack, those that 
 test-videos: .venv/.test  ## Compare videos with the publisher's code, in an environment of several gigabytes of their own
 	@WITH_VIDEOS=1 $(RUN) -m pytest tests/videos $(ARGS)
 
-test-kernels: .venv/.test  ## Run the GPU's DeltaNet kernels in an interpreter, in an environment of a gigabyte of their own
+test-kernels: .venv/.test  ## Run the GPU's DeltaNet kernels in an interpreter, in an environment of two gigabytes of their own
 	@WITH_KERNELS=1 $(RUN) -m pytest tests/kernels $(ARGS)
 
 lint: .venv/.test  ## Check style and types

@@ -1,8 +1,9 @@
 """CUDA graphs of the trunk: the pass over one short text, captured for a few lengths at start, and then only replayed.
 
-A lone short text is bound by launches: Python starts some thousand kernels one by one, for what a card computes while
-it reads the weights once. A graph starts all of them together. Nothing is captured later: a text is padded on the right
-to the next length that there is, and one that is longer than all of them is computed as ever.
+A lone short text is bound by launches: Python starts some two thousand kernels one by one, for what a card computes in
+little more time than it takes to read the weights once. A graph starts all of them together. Nothing is captured later:
+a text is padded on the right to the next length that there is, and one that is longer than all of them is computed as
+ever.
 
 Why so: torch.compile would cut the trunk at every DeltaNet layer, whose kernels flash-linear-attention keeps out of it;
 and what kernels of packed records start depends on where the records end, so that these cannot be captured.
