@@ -120,7 +120,7 @@ class ClefModel:
         if not self._settings.warmup:
             return
         self.packs = self._can_pack and self._packs_rightly()
-        budget = self._settings.batch_tokens, self._settings.batch_records
+        budget = self._settings.batch_tokens, self._settings.batch_records, self._settings.max_length
         for records in warmup.batches(self._device.type, *budget, self._trunk.media_tokens.image, self._trunk.merge):
             self._warm_up(records)
         if self._settings.graph_tokens and self._device.type == "cuda":

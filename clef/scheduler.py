@@ -72,7 +72,6 @@ class Job:
     `DeadlinePassed`, `Cancelled`, `ComputeFailed`, `Unavailable`."""
     deadline: float | None = None
     """Unix seconds."""
-    cancelled: Callable[[], bool] = lambda: False
     token: str | None = None
     """What `Scheduler.cancel` knows it by."""
 
@@ -99,13 +98,6 @@ class _Progress:
         except Exception:
             # The caller's own failure must not stop the worker, which others wait for.
             log.exception("a reply failed")
-
-    def is_given_up(self) -> bool:
-        try:
-            return self.job.cancelled()
-        except Exception:
-            log.exception("asking whether a job is cancelled failed")
-            return False
 
     def take(self, index: int, logits: Logits, batch_size: int) -> None:
         """Keep the logits of one record; with the last one the job is answered."""
@@ -224,9 +216,6 @@ class Scheduler:
         for item, end in ends:
             if end is not None:
                 item.progress.answer(end)
-        for item in items:
-            if item.progress.is_given_up():
-                item.progress.answer(Cancelled("given up by its caller"))
         return items
 
     def _end(self, item: _Item, now: float) -> ClefError | None:

@@ -26,8 +26,9 @@ class ModelSettings(BaseSettings):
     """The trunk's type; `auto`: bfloat16 on CUDA, float32 elsewhere. The head always works in float32."""
     max_length: int = Field(16384, gt=0)
     """Tokens of one record at most: the preprocess step's, for those who ask the model step themselves."""
-    batch_tokens: int = Field(16384, gt=0)
-    """Tokens of one micro-batch at most, padding included, see `clef.planner`; a longer record goes alone."""
+    batch_tokens: int = Field(4096, gt=0)
+    """Tokens of one micro-batch at most, padding included, see `clef.planner`; a longer record goes alone. More would
+    hold up who comes next and compute hardly faster: so many rows keep a device's matrix multiplications busy."""
     batch_records: int = Field(32, gt=0)
     """Records of one micro-batch at most."""
     max_waiting_records: int = Field(4096, gt=0)
