@@ -36,6 +36,9 @@ MAX_TOKEN_CHARS = 128
 class Scorer(Protocol):
     """What the scheduler needs of a model (`ClefModel`)."""
 
+    packs: bool
+    """Whether it computes records end to end, without padding."""
+
     def check(self, record: Record) -> None:
         """Raises InvalidRecord."""
 
@@ -127,7 +130,7 @@ class Scheduler:
     ) -> None:
         """`on_device_lost` is called by the worker after it has failed every job; the process should end then."""
         self._model = model
-        self._limits = Limits(settings.batch_tokens, settings.batch_records)
+        self._limits = Limits(settings.batch_tokens, settings.batch_records, model.packs)
         self._max_overtaken = settings.max_overtaken
         self._admission = Admission(
             Load(settings.max_waiting_records, settings.max_waiting_tokens, settings.max_waiting_patches_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -63,6 +63,19 @@ def continued(spacing: int, image_token: int, merge: int) -> Iterator[list[Recor
     for first in (nothing, shown):
         prefix = np.concatenate([first.input_ids, _mixed(spacing, image_token)])
         yield [_behind(prefix, _mixed(rest, image_token), first) for rest in RESTS]
+
+
+def pairs(lengths: Iterable[int], image_token: int) -> Iterator[tuple[Record, Record]]:
+    """Two unlike texts of each length."""
+    for length in lengths:
+        ids = _mixed(2 * length, image_token)
+        yield replace(text(length), input_ids=ids[:length]), replace(text(length), input_ids=ids[length:])
+
+
+def neighbours(image_token: int) -> tuple[Record, Record, Record]:
+    """Two records, and the second as it must not be read where it stands behind the first in a packed row."""
+    ((first, second),) = pairs(RESTS[1:], image_token)
+    return first, second, _behind(first.input_ids, second.input_ids, first)
 
 
 def _mixed(length: int, below: int) -> Ints:

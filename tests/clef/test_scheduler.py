@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from clef.batch import Record
 from clef.errors import Unavailable
@@ -96,6 +97,22 @@ def test_closing_finishes_what_waits_and_takes_no_more(gate: Gate, desk: Desk) -
     assert isinstance(refused.results[0], Unavailable)
     assert [int(answer.scores().logits[0]) for answer in waiting] == [60, 9000, 16000]
     desk.scheduler.close()
+
+
+@pytest.mark.parametrize(("packs", "batches"), [(True, [[64, 300]]), (False, [[64], [300]])])
+def test_a_model_that_packs_takes_less_alike_records_together(
+    gate: Gate, settings: ModelSettings, packs: bool, batches: list[list[int]]
+) -> None:
+    gate.packs = packs
+    desk = Desk(gate, settings)
+    first = desk.ask(text(1))
+    assert gate.entered.wait(PATIENCE_S)
+    waiting = [desk.ask(text(length)) for length in (300, 64)]
+    gate.opened.set()
+    for answer in (first, *waiting):
+        answer.scores()
+    desk.close()
+    assert gate.batches[1:] == batches
 
 
 def stated(rest: int, state: int, length: int = 4000) -> Record:
