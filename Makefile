@@ -16,7 +16,7 @@ PINNED := -c requirements/constraints.txt
 AUDIT := .cache/audit
 TERSE = 2>&1 | sed -uE '/^ *($(NOISE))/d; s/^(Installing collected packages).*/\1/'
 
-.PHONY: help serve test test-clients test-videos lint bench fuzz audit sbom clean
+.PHONY: help serve test test-clients test-videos test-kernels lint bench fuzz audit sbom clean
 
 help:  ## Show this
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,6 +32,9 @@ test-clients: .venv/.test  ## Run every client against a real stack, those that 
 
 test-videos: .venv/.test  ## Compare videos with the publisher's code, in an environment of several gigabytes of their own
 	@WITH_VIDEOS=1 $(RUN) -m pytest tests/videos $(ARGS)
+
+test-kernels: .venv/.test  ## Run the GPU's DeltaNet kernels in an interpreter, in an environment of two gigabytes of their own
+	@WITH_KERNELS=1 $(RUN) -m pytest tests/kernels $(ARGS)
 
 lint: .venv/.test  ## Check style and types
 	@$(RUN) -m ruff check

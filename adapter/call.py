@@ -43,10 +43,6 @@ class Call:
         """The time until now, as a tensor FP32 [1]."""
         return np.array([(time.perf_counter() - self._started) * 1e3], dtype=np.float32)
 
-    def is_cancelled(self) -> bool:
-        """Whether its caller has cancelled it, as far as Triton says so."""
-        return bool(self._sender.is_cancelled())
-
     def answer(self, tensors: Tensors, log: bool = True) -> None:
         """Send the step's response. `log`: whether its line is written, unless it is a heartbeat."""
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clef.settings import ModelSettings
 from preprocess.encoder import PATCHES_PER_TOKEN
-from preprocess.images import PATCH_BYTES
+from preprocess.patches import PATCH_BYTES
 from preprocess.settings import MIB, Settings
 from preprocess.video_processor import GROUP
 

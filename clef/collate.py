@@ -1,4 +1,7 @@
-"""Records side by side: what one forward pass takes. Axes: B records, L tokens of the longest."""
+"""Records side by side, or end to end: what one forward pass takes.
+
+Axes: B records, L tokens of the longest, T tokens of all.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,17 @@ class Batch:
     """One micro-batch on the device."""
 
     records: Sequence[Record]
-    input_ids: Tensor  # [B, L] right-padded
+    input_ids: Tensor  # [B, L] right-padded, or [1, T] packed
+    packed: bool
     layout: Layout
 
 
-def collate(records: Sequence[Record], device: torch.device) -> Batch:
-    """Pad the records on the right and index their questions and options."""
-    input_ids = np.full((len(records), max(record.length for record in records)), PADDING, np.int64)
-    for row, record in enumerate(records):
-        input_ids[row, : record.length] = record.input_ids
-    return Batch(records, torch.from_numpy(input_ids).to(device), Layout.of(records, device))
+def collate(records: Sequence[Record], device: torch.device, packed: bool = False) -> Batch:
+    """Pad the records on the right, or put them into one row, and index their questions and options."""
+    if packed:
+        input_ids = np.concatenate([record.input_ids for record in records], dtype=np.int64)[None]
+    else:
+        input_ids = np.full((len(records), max(record.length for record in records)), PADDING, np.int64)
+        for row, record in enumerate(records):
+            input_ids[row, : record.length] = record.input_ids
+    return Batch(records, torch.from_numpy(input_ids).to(device), packed, Layout.of(records, device, packed))

@@ -135,11 +135,12 @@ class JointHead:
     def __call__(self, hidden: Tensor, layout: Layout, vocabulary: Tensor, remembered: Tensor | None = None) -> Tensor:
         """Logits [O], float32.
 
-        hidden: [B, L, H] of the trunk, right-padded; vocabulary: [V, H], the rows of the trunk's lm_head; remembered:
-        [P, W], the memory of tokens that stand before those of each record.
+        hidden: [B, L, H] of the trunk, right-padded, or packed [1, T, H]; vocabulary: [V, H], the rows of the trunk's
+        lm_head; remembered: [P, W], the memory of tokens that stand before those of each record.
         """
-        hidden = hidden.to(self.types.dtype)
-        memory, means = self.hidden(hidden, layout.tokens, layout.spans)  # [B, L, W], [Q + O + B, H]
+        slots = None if layout.packed else layout.tokens.slots
+        memory, means = self.hidden(hidden.to(self.types.dtype), slots, layout.spans)  # [Q + O + B, H]
+        memory = layout.tokens.pad(memory[0]) if layout.packed else memory  # [B, L, W]
         questions, contexts, last = torch.split(
             means, [layout.questions.rows, layout.options.rows, layout.tokens.groups]
         )  # [Q, H], [O, H], [B, H]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection
 
+import torch
+
 WANTED = {
     "flash-linear-attention": ("fla.ops.gated_delta_rule", "chunk_gated_delta_rule"),
     "causal-conv1d": ("causal_conv1d", "causal_conv1d_fn"),
@@ -28,6 +30,11 @@ def refusal(device_type: str, missing: Collection[str], allow_slow: bool) -> str
         f"{' and '.join(sorted(missing))} cannot be imported: on CUDA the model would run several times slower. "
         "Install requirements/gpu.txt, or set CLEF_ALLOW_SLOW_KERNELS=1 to serve slowly"
     )
+
+
+def can_pack(device_type: str, dtype: torch.dtype, missing: Collection[str]) -> bool:
+    """Whether every layer has a kernel for packed records (`clef.packed`); attention's takes half precision alone."""
+    return device_type == "cuda" and dtype is torch.bfloat16 and not missing
 
 
 def _found(module: str, name: str) -> bool:

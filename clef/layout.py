@@ -13,18 +13,19 @@ import torch
 from torch import Tensor
 
 from clef.batch import Record
-from clef.ragged import Ragged, offsets, ranges, upload
+from clef.ragged import Ragged, offsets, places, ranges, upload
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Layout:
     """Index tensors of one micro-batch. «Bags» are runs of row numbers and the offsets where each run begins."""
 
+    packed: bool  # whether the tokens come end to end
     tokens: Ragged  # T in B
     questions: Ragged  # Q in B
     options: Ragged  # O in B
     choices: Ragged  # O in Q
-    spans: tuple[Tensor, Tensor]  # bags over the padded tokens: Q question spans, O option spans, B last tokens
+    spans: tuple[Tensor, Tensor]  # bags over all tokens: Q question spans, O option spans, B last tokens
     lexical: tuple[Tensor, Tensor]  # bags over the vocabulary: the token ids of O option spans
     option_offsets: Tensor  # [Q + 1] into the O options
     option_question: Tensor  # [O]
@@ -32,14 +33,14 @@ class Layout:
     question_types: Tensor  # [Q]
 
     @classmethod
-    def of(cls, records: Sequence[Record], device: torch.device) -> Layout:
+    def of(cls, records: Sequence[Record], device: torch.device, packed: bool = False) -> Layout:
         lengths = np.array([record.length for record in records])
         questions = np.array([len(record.question_spans) for record in records])
         options = np.array([record.options for record in records])
         choices = np.concatenate([record.option_counts for record in records])
         token_ids = np.concatenate([record.input_ids for record in records])
 
-        starts = np.arange(len(records)) * lengths.max()
+        starts = places(lengths, packed)
         question_spans = np.concatenate([record.question_spans for record in records])
         option_spans = np.concatenate([record.option_spans for record in records])
         question_starts = question_spans[:, 0] + np.repeat(starts, questions)
@@ -65,6 +66,7 @@ class Layout:
             device,
         )
         return cls(
+            packed=packed,
             tokens=Ragged.of(lengths, indices[0]),
             questions=Ragged.of(questions, indices[1]),
             options=Ragged.of(options, indices[2]),

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from clef.batch import Record
 from clef.errors import InvalidRecord
-from clef.ragged import Index, offsets, ranges, upload
+from clef.ragged import Index, offsets, places, ranges, upload
 
 AXES = 3
 
@@ -43,23 +43,25 @@ class Media:
     patches: Tensor  # [P, 768] uint8, each distinct set of media once
     pairs: Tensor  # [V, 2] the patches that are one picture's in time
     grid: Tensor  # [n, 3] time 1, height, width in patches
-    slots: Tensor  # [K] media tokens in the flattened [B, L] grid
+    slots: Tensor  # [K] media tokens in the flattened ids
     features: Tensor  # [K] the feature that belongs there
-    positions: Tensor  # [3, B, L]
+    positions: Tensor  # [3, B, L], or packed [3, 1, T]
 
     @classmethod
     def of(
-        cls, records: Sequence[Record], length: int, tokens: MediaTokens, merge: int, device: torch.device
+        cls, records: Sequence[Record], tokens: MediaTokens, merge: int, device: torch.device, packed: bool = False
     ) -> Media | None:
         """None where no record has media. `merge`: patches a side that one token stands for."""
         if not any(record.has_media for record in records):
             return None
-        positions = np.zeros((AXES, len(records), length), np.int64)
+        lengths = np.array([record.length for record in records])
+        rows = 1 if packed else len(records)
+        positions = np.zeros((AXES, lengths.sum() if packed else rows * lengths.max()), np.int64)
         first_feature: dict[int, int] = {}
         shown: list[Record] = []
         slots, features, computed = [], [], 0
-        for row, record in enumerate(records):
-            positions[:, row, : record.length] = rope_positions(record, tokens, merge)
+        for start, record in zip(places(lengths, packed), records, strict=True):
+            positions[:, start : start + record.length] = rope_positions(record, tokens, merge)
             if not record.has_media:
                 continue
             sizes = _tokens_each(record, merge)
@@ -67,7 +69,7 @@ class Media:
                 first_feature[id(record.patches)] = computed
                 shown.append(record)
                 computed += sizes.sum()
-            slots.append(row * length + ranges(media_starts(record, tokens, merge), sizes))
+            slots.append(start + ranges(media_starts(record, tokens, merge), sizes))
             features.append(first_feature[id(record.patches)] + np.arange(sizes.sum()))
         grid = np.concatenate([record.image_grid for record in shown])
         indices = upload(
@@ -76,7 +78,7 @@ class Media:
                 np.where([True, False, False], 1, grid),
                 np.concatenate(slots),
                 np.concatenate(features),
-                positions,
+                positions.reshape(AXES, rows, -1),
             ],
             device,
         )

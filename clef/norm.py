@@ -11,8 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clef.ragged import Ragged
-
 EPSILON = 1e-5
 BLOCK_BYTES = 16 * 2**20
 """Of rows that are gathered at once: they stay in a CPU's cache, and in memory that malloc need not ask for anew."""
@@ -50,13 +48,12 @@ class HiddenNorm:
         self._centred = scaled - scaled.mean(1, keepdim=True)  # [W, H]
         self._shift = projection @ norm.bias  # [W]
 
-    def project(self, hidden: Tensor, tokens: Ragged | None = None) -> tuple[Tensor, Tensor]:
+    def project(self, hidden: Tensor, slots: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Projections [B, L, W] of the rows of `hidden` [B, L, H], and each row's inverted deviation [B, L].
 
-        With `tokens` (T in B), rows of padding are not projected: what stands there is finite, and means nothing.
+        With `slots` [T], the rows that are tokens, padding is not projected: what stands there is finite.
         """
         scale = inverted_deviation(hidden)
-        slots = None if tokens is None else tokens.slots
         projected = F.linear(hidden, self._centred) if slots is None else self._project_some(hidden, slots)
         return torch.addcmul(self._shift, projected, scale.unsqueeze(-1), out=projected), scale
 
@@ -68,13 +65,14 @@ class HiddenNorm:
             grid.index_copy_(0, part, F.linear(rows.index_select(0, part), self._centred))
         return grid.view(*hidden.shape[:2], -1)
 
-    def __call__(self, hidden: Tensor, tokens: Ragged, spans: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def __call__(self, hidden: Tensor, slots: Tensor | None, spans: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Projections [B, L, W] of the tokens in `hidden` [B, L, H] and the means [S, H] of its normalised spans.
 
-        spans: numbers of rows of the flattened [B, L] grid, and where each span begins among them, [S + 1].
+        slots: see `project`; spans: numbers of rows of the flattened [B, L] grid, and where each span begins among
+        them, [S + 1].
         """
         rows, offsets = spans
-        projected, scale = self.project(hidden, tokens)
+        projected, scale = self.project(hidden, slots)
         sums = F.embedding_bag(
             rows,
             hidden.flatten(0, 1),

@@ -1,7 +1,9 @@
 """Which waiting records make the next micro-batch. Pure: lengths in, positions out.
 
 Padding is bounded twice: no record joins one that is much longer than itself, and the padded tokens of a micro-batch
-stay within a budget, which also bounds its memory.
+stay within a budget, which also bounds its memory. Where records are packed there is none, but a short one would still
+wait for a long one's forward: they may be less alike by as much as costs next to nothing, and the budget is of their
+own tokens.
 
 Records with a prefix that is worth keeping go with those of the same prefix, which is then computed once, if at all.
 What counts as their length is what stands behind it.
@@ -16,6 +18,8 @@ from clef.prefix import Prefix
 
 STRETCH = 1.25
 SLACK_TOKENS = 64
+PACKED_SLACK_TOKENS = 256
+"""A card computes about as many tokens while it reads the weights, which it does once for all (`docs/gpu.md`)."""
 SHARE = 4
 """A token that is attended to, but not computed, takes about a quarter of the memory of one that is, in each row."""
 
@@ -24,8 +28,10 @@ SHARE = 4
 class Limits:
     """Bounds of one micro-batch; a record over the token budget goes alone."""
 
-    tokens: int  # padded: records x the longest of them
+    tokens: int  # padded: records x the longest of them; packed: theirs
     records: int
+    packed: bool = False
+    """Whether records without a prefix come end to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,10 @@ class Waiting:
         return self.prefix == other.prefix and self.has_media == other.has_media
 
 
-def alike(one: int, other: int) -> bool:
+def alike(one: int, other: int, packed: bool = False) -> bool:
     """Whether records of these lengths may share a micro-batch."""
     shorter, longer = sorted((one, other))
-    return longer <= STRETCH * shorter + SLACK_TOKENS
+    return longer <= STRETCH * shorter + (PACKED_SLACK_TOKENS if packed else SLACK_TOKENS)
 
 
 def next_batch(
@@ -61,7 +67,7 @@ def next_batch(
     """Positions in `waiting` (oldest first, not empty) of the next micro-batch, shortest first.
 
     The record with the least to compute leads, or the oldest one on demand; those nearest to it in length join while
-    all are alike and the padded tokens fit. `holds`: whether a prefix is computed already.
+    all are alike and the tokens fit. `holds`: whether a prefix is computed already.
     """
 
     def work(place: int) -> int:
@@ -73,13 +79,16 @@ def next_batch(
     shared = (first.length - first.rest) // SHARE
     others = [place for place, record in enumerate(waiting) if place != leader and record.goes_with(first)]
     others.sort(key=lambda place: abs(waiting[place].rest - first.rest))
+    packed = limits.packed and first.prefix is None
     chosen = [leader]
-    shortest = longest = first.rest
+    shortest = longest = total = first.rest
     for place in others:
         if len(chosen) == limits.records:
             break
-        low, high = min(shortest, waiting[place].rest), max(longest, waiting[place].rest)
-        if alike(low, high) and (shared + high) * (len(chosen) + 1) <= limits.tokens:
+        length = waiting[place].rest
+        low, high = min(shortest, length), max(longest, length)
+        tokens = total + length if packed else (shared + high) * (len(chosen) + 1)
+        if alike(low, high, packed) and tokens <= limits.tokens:
             chosen.append(place)
-            shortest, longest = low, high
+            shortest, longest, total = low, high, total + length
     return sorted(chosen, key=lambda place: waiting[place].rest)

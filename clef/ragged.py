@@ -30,6 +30,11 @@ def offsets(counts: NDArray[Any]) -> Index:
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
+def places(lengths: NDArray[Any], packed: bool) -> Index:
+    """The first token of each record among those of all, end to end or padded to the longest: [B]"""
+    return offsets(lengths)[:-1] if packed else np.arange(len(lengths)) * lengths.max()
+
+
 def upload(arrays: Sequence[NDArray[Any]], device: torch.device) -> tuple[Tensor, ...]:
     """The arrays as int64 tensors on the device, moved in one copy."""
     joined = torch.from_numpy(np.concatenate([array.astype(np.int64, copy=False).ravel() for array in arrays]))

@@ -36,6 +36,9 @@ MAX_TOKEN_CHARS = 128
 class Scorer(Protocol):
     """What the scheduler needs of a model (`ClefModel`)."""
 
+    packs: bool
+    """Whether it computes records end to end, without padding."""
+
     def check(self, record: Record) -> None:
         """Raises InvalidRecord."""
 
@@ -69,7 +72,6 @@ class Job:
     `DeadlinePassed`, `Cancelled`, `ComputeFailed`, `Unavailable`."""
     deadline: float | None = None
     """Unix seconds."""
-    cancelled: Callable[[], bool] = lambda: False
     token: str | None = None
     """What `Scheduler.cancel` knows it by."""
 
@@ -96,13 +98,6 @@ class _Progress:
         except Exception:
             # The caller's own failure must not stop the worker, which others wait for.
             log.exception("a reply failed")
-
-    def is_given_up(self) -> bool:
-        try:
-            return self.job.cancelled()
-        except Exception:
-            log.exception("asking whether a job is cancelled failed")
-            return False
 
     def take(self, index: int, logits: Logits, batch_size: int) -> None:
         """Keep the logits of one record; with the last one the job is answered."""
@@ -135,7 +130,7 @@ class Scheduler:
     ) -> None:
         """`on_device_lost` is called by the worker after it has failed every job; the process should end then."""
         self._model = model
-        self._limits = Limits(settings.batch_tokens, settings.batch_records)
+        self._limits = Limits(settings.batch_tokens, settings.batch_records, model.packs)
         self._max_overtaken = settings.max_overtaken
         self._admission = Admission(
             Load(settings.max_waiting_records, settings.max_waiting_tokens, settings.max_waiting_patches_bytes)
@@ -221,9 +216,6 @@ class Scheduler:
         for item, end in ends:
             if end is not None:
                 item.progress.answer(end)
-        for item in items:
-            if item.progress.is_given_up():
-                item.progress.answer(Cancelled("given up by its caller"))
         return items
 
     def _end(self, item: _Item, now: float) -> ClefError | None:

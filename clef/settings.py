@@ -26,8 +26,9 @@ class ModelSettings(BaseSettings):
     """The trunk's type; `auto`: bfloat16 on CUDA, float32 elsewhere. The head always works in float32."""
     max_length: int = Field(16384, gt=0)
     """Tokens of one record at most: the preprocess step's, for those who ask the model step themselves."""
-    batch_tokens: int = Field(16384, gt=0)
-    """Padded tokens of one micro-batch at most, see `clef.planner`; a longer record goes alone."""
+    batch_tokens: int = Field(4096, gt=0)
+    """Tokens of one micro-batch at most, padding included, see `clef.planner`; a longer record goes alone. More would
+    hold up who comes next and compute hardly faster: so many rows keep a device's matrix multiplications busy."""
     batch_records: int = Field(32, gt=0)
     """Records of one micro-batch at most."""
     max_waiting_records: int = Field(4096, gt=0)
@@ -44,10 +45,13 @@ class ModelSettings(BaseSettings):
     `perf/RESULTS.md` has by how much, by length."""
     max_overtaken: int = Field(4, ge=0)
     """Micro-batches that may pass the oldest waiting record before it leads one."""
+    graph_tokens: int = Field(0, ge=0)
+    """A text of up to so many tokens is computed, where it is alone, by a CUDA graph captured at start, see
+    `clef.graphs`; 0: none. Not on a CPU. Needs the warm-up, which checks them."""
     allow_slow_kernels: bool = False
     """Serve on CUDA without flash-linear-attention and causal-conv1d: correct, and several times slower."""
     warmup: bool = True
-    """Compute records of several sizes before the model counts as ready, and check the state cache."""
+    """Compute records of several sizes before the model is ready, and check the state cache and packed records."""
 
 
 def read_settings(**given: Any) -> ModelSettings:

@@ -93,7 +93,7 @@ class States:
         if not self._trunk.media_tokens.shown_in(record, start, end):
             return None
         shown = replace(record, input_ids=record.input_ids[:end])
-        return Media.of([shown], end, self._trunk.media_tokens, self._trunk.merge, self._device)
+        return Media.of([shown], self._trunk.media_tokens, self._trunk.merge, self._device)
 
 
 def rest(record: Record) -> Record:

@@ -24,9 +24,10 @@ class Totals:
     reused_tokens: int = 0
     """Not computed, since they were there."""
 
-    def add_batch(self, lengths: list[int]) -> None:
-        """A forward pass of records, padded to the longest."""
+    def add_batch(self, lengths: list[int], packed: bool = False) -> None:
+        """A forward pass of records, padded to the longest unless they were packed."""
         self.micro_batches[1 << (len(lengths) - 1).bit_length()] += 1
         self.records += len(lengths)
         self.tokens += sum(lengths)
-        self.padding_tokens += len(lengths) * max(lengths) - sum(lengths)
+        if not packed:
+            self.padding_tokens += len(lengths) * max(lengths) - sum(lengths)

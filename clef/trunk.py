@@ -9,8 +9,9 @@ Axes: B records, L tokens, S tokens of the longest suffix, H hidden, V vocabular
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,13 +22,18 @@ from clef.batch import Record
 from clef.collate import Batch
 from clef.continuation import Continuation
 from clef.errors import InvalidRecord, ReleaseError
+from clef.graphs import Graphs
 from clef.media import Media, MediaTokens, media_starts, pixel_values
+from clef.packed import boundaries
 from clef.release import shorten
 from clef.state_cache import LayerState, Segment
 
 
 class Trunk:
     """The backbone of one release on one device."""
+
+    graphs: Graphs | None = None
+    """Of `text`; see `ClefModel.warm_up`."""
 
     def __init__(self, model: Qwen3_5ForConditionalGeneration) -> None:
         self.model = model.model
@@ -73,11 +79,25 @@ class Trunk:
         media_starts(record, self.media_tokens, self.merge)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Hidden states after the final norm: [B, L, H]. Rows of padding mean nothing."""
-        length = batch.input_ids.shape[1]
-        media = Media.of(batch.records, length, self.media_tokens, self.merge, batch.input_ids.device)
+        """Hidden states after the final norm, until the next call: [B, L, H], or packed [1, T, H].
+
+        Rows of padding mean nothing.
+        """
+        device = batch.input_ids.device
+        media = Media.of(batch.records, self.media_tokens, self.merge, device, batch.packed)
+        if media is None and len(batch.records) == 1:
+            replayed = None if self.graphs is None else self.graphs(batch.input_ids)
+            return self.text(batch.input_ids) if replayed is None else replayed
         embedded = self.embed(batch.input_ids, media)
-        return self._run(embedded, None if media is None else media.positions, None, None)
+        positions = None if media is None else media.positions
+        if not batch.packed:
+            return self._run(embedded, positions, None, None)
+        restarting, packing = boundaries([record.length for record in batch.records], device)
+        return self._run(embedded, restarting if positions is None else positions, None, None, packing)
+
+    def text(self, input_ids: Tensor) -> Tensor:
+        """Hidden states [B, L, H] of text alone, right-padded."""
+        return self._run(self.embed(input_ids), None, None, None)
 
     def embed(self, input_ids: Tensor, media: Media | None = None) -> Tensor:
         """[B, L] → [B, L, H], images in their places."""
@@ -100,7 +120,12 @@ class Trunk:
         return self._run(embedded, positions, mask, continuation), continuation.added()
 
     def _run(
-        self, embedded: Tensor, positions: Tensor | None, mask: Tensor | None, continuation: Continuation | None
+        self,
+        embedded: Tensor,
+        positions: Tensor | None,
+        mask: Tensor | None,
+        continuation: Continuation | None,
+        packing: Mapping[str, Any] | None = None,
     ) -> Tensor:
         hidden: Tensor = self.language_model(
             inputs_embeds=embedded,
@@ -109,6 +134,7 @@ class Trunk:
             attention_mask={"full_attention": mask, "linear_attention": None},
             cache=continuation,
             use_cache=False,
+            **packing or {},
         ).last_hidden_state
         return hidden
 

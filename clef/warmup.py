@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,15 +20,19 @@ MIX = 7919
 RESTS = (48, 64)
 
 
-def shapes(device_type: str, batch_tokens: int, batch_records: int) -> list[tuple[int, int]]:
-    """(length, records) of each micro-batch to compute: a few on a CPU, the powers of two under the budget on CUDA."""
+def shapes(device_type: str, batch_tokens: int, batch_records: int, max_length: int) -> list[tuple[int, int]]:
+    """(length, records) of each micro-batch to compute: a few on a CPU, the powers of two under the budget on CUDA.
+
+    There also a record alone of each length up to the longest that is allowed: what does not fit then never would.
+    """
     lengths: tuple[int, ...] = CPU_LENGTHS
     counts: tuple[int, ...] = CPU_COUNTS
     if device_type == "cuda":
-        lengths = tuple(SHORTEST << step for step in range(max(1, (batch_tokens // SHORTEST).bit_length())))
+        lengths = (*(SHORTEST << step for step in range(((max_length - 1) // SHORTEST).bit_length())), max_length)
         counts = tuple(1 << step for step in range(batch_records.bit_length()))
     fits = [(length, count) for length in lengths for count in counts if length * count <= batch_tokens]
-    return fits or [(SHORTEST, 1)]
+    alone = [(length, 1) for length in lengths if length > batch_tokens and device_type == "cuda"]
+    return [*fits, *alone] or [(SHORTEST, 1)]
 
 
 def text(length: int) -> Record:
@@ -45,10 +49,10 @@ def image(image_token: int, merge: int) -> Record:
 
 
 def batches(
-    device_type: str, batch_tokens: int, batch_records: int, image_token: int, merge: int
+    device_type: str, batch_tokens: int, batch_records: int, max_length: int, image_token: int, merge: int
 ) -> Iterator[list[Record]]:
     """The micro-batches of a warm-up."""
-    for length, count in shapes(device_type, batch_tokens, batch_records):
+    for length, count in shapes(device_type, batch_tokens, batch_records, max_length):
         yield [text(length)] * count
     yield [image(image_token, merge)]
 
@@ -59,6 +63,19 @@ def continued(spacing: int, image_token: int, merge: int) -> Iterator[list[Recor
     for first in (nothing, shown):
         prefix = np.concatenate([first.input_ids, _mixed(spacing, image_token)])
         yield [_behind(prefix, _mixed(rest, image_token), first) for rest in RESTS]
+
+
+def pairs(lengths: Iterable[int], image_token: int) -> Iterator[tuple[Record, Record]]:
+    """Two unlike texts of each length."""
+    for length in lengths:
+        ids = _mixed(2 * length, image_token)
+        yield replace(text(length), input_ids=ids[:length]), replace(text(length), input_ids=ids[length:])
+
+
+def neighbours(image_token: int) -> tuple[Record, Record, Record]:
+    """Two records, and the second as it must not be read where it stands behind the first in a packed row."""
+    ((first, second),) = pairs(RESTS[1:], image_token)
+    return first, second, _behind(first.input_ids, second.input_ids, first)
 
 
 def _mixed(length: int, below: int) -> Ints:

@@ -24,7 +24,7 @@ class Accounting:
         """
         for decision in decisions:
             self._decided(fields, decision)
-        if len(decisions) == 1:
+        if len(decisions) == 1 and not decisions[0].cached:
             fields.update({f"{step}_ms": round(value, 3) for step, value in decisions[0].times_ms.items()})
         dialect = fields.get("dialect")
         if dialect is None:
@@ -53,7 +53,12 @@ class Accounting:
         _add(fields, "images", decision.images)
         fields["model"] = decision.model.name
         fields["batch_size"] = max(decision.batch_size, fields.get("batch_size", 0))
-        self._metrics.decided(decision.times_ms, decision.batch_size, tokens)
+        self._metrics.tokens.inc(tokens)
+        if decision.cached:
+            _add(fields, "cached", 1)
+            self._metrics.cached.inc()
+        else:
+            self._metrics.computed(decision.times_ms, decision.batch_size)
 
 
 def _add(fields: dict[str, Any], name: str, number: int) -> None:

@@ -17,6 +17,8 @@ class Decision:
     postprocess_ms: float
     batch_size: int
     images: int
+    cached: bool = False
+    """Whether it came out of Triton's response cache: no step has worked, so all times and `batch_size` are 0."""
 
     @property
     def times_ms(self) -> dict[str, float]:

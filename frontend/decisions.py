@@ -149,7 +149,10 @@ class Decisions:
                 deadline=deadline,
                 parameters={**(parameters or {}), **_tier(request).parameters()},
                 images=images,
+                account=_account(request),
             )
+        if not decision.cached:
+            self._heartbeat.answered()
         request.state.decisions.append(decision)
         return decision
 
@@ -169,6 +172,11 @@ def _tier(request: Request) -> Tier:
     """The caller's; what asks for no decision has none."""
     caller: Caller | None = request.state.caller
     return caller.tier if caller else Tier()
+
+
+def _account(request: Request) -> str | None:
+    caller: Caller | None = request.state.caller
+    return caller.account if caller else None
 
 
 def request_settings(info: ModelInfo) -> RequestSettings:

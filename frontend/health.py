@@ -53,7 +53,7 @@ class Heartbeat:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Around a real request while Triton has it: learns what came of it."""
+        """Around a real request while Triton has it: learns of its failure, and `answered` is told of its answer."""
         self._waiting += 1
         try:
             yield
@@ -61,13 +61,11 @@ class Heartbeat:
             if error.status >= 500:
                 self.failed()
             raise
-        else:
-            self.answered()
         finally:
             self._waiting -= 1
 
     def answered(self) -> None:
-        """A real answer came."""
+        """A real answer came, one that the steps have made; a kept one proves nothing of them."""
         self._proof = self._answered = time.monotonic()
         self._due = self._proof + self._interval
         self._set(True)

@@ -1,4 +1,4 @@
-"""KServe v2 messages of the ensemble `clef`, built and read by hand.
+"""KServe v2 messages of the ensembles `clef` and `clef_cached`, built and read by hand.
 
 The protobuf messages of `tritonclient` are used without its `InferInput` and `InferResult`: a body goes into
 `raw_input_contents` as it came, with no numpy array of Python objects in between, which
@@ -17,12 +17,18 @@ from frontend.model_info import ModelInfo
 from preprocess.errors import DeadlineExceeded, InternalError, Overloaded, ServiceError
 
 ENSEMBLE = "clef"
+CACHED = "clef_cached"
 PREPROCESS = "clef_preprocess"
 MODEL = "clef_model"
 POSTPROCESS = "clef_postprocess"
 Parameter = str | int | float | bool
 _TIMES = ("QUEUE_MS", "PREPROCESS_MS", "COMPUTE_MS", "POSTPROCESS_MS")
-_OUTPUTS = ("RESPONSE", "MODEL_INFO", "BATCH_SIZE", "IMAGE_GRID", *_TIMES)
+_SHARED_OUTPUTS = ("RESPONSE", "MODEL_INFO", "BATCH_SIZE", *_TIMES)
+_OUTPUTS = {
+    ENSEMBLE: (*_SHARED_OUTPUTS, "IMAGE_GRID"),
+    # No empty one, such as the grid of no images: Triton keeps no response that has one.
+    CACHED: (*_SHARED_OUTPUTS, "IMAGE_COUNT", "COMPUTED_FOR"),
+}
 # Of the model step: the shape of one row.
 _MODEL_INPUTS: tuple[tuple[str, str, list[int]], ...] = (
     ("INPUT_IDS", "INT32", []),
@@ -45,11 +51,18 @@ class BadResponse(Exception):
 
 
 def infer_request(
-    body: bytes, images: Sequence[bytes], request_id: str, parameters: Mapping[str, Parameter]
+    body: bytes,
+    images: Sequence[bytes],
+    request_id: str,
+    parameters: Mapping[str, Parameter],
+    cache_key: bytes | None = None,
 ) -> service_pb2.ModelInferRequest:
-    """One call of the ensemble: REQUEST BYTES [1, 1] and, where there are images, IMAGES BYTES [1, n]."""
+    """One call of the ensemble: REQUEST BYTES [1, 1] and, where there are images, IMAGES BYTES [1, n].
+
+    With a CACHE_KEY BYTES [1, 1] it is one of `clef_cached`.
+    """
     message = service_pb2.ModelInferRequest()
-    message.CopyFrom(_template())
+    message.CopyFrom(_template(ENSEMBLE if cache_key is None else CACHED))
     message.id = request_id
     for name, value in parameters.items():
         _set_parameter(message.parameters[name], value)
@@ -57,6 +70,8 @@ def infer_request(
     if images:
         message.inputs.add(name="IMAGES", datatype="BYTES", shape=[1, len(images)])
         message.raw_input_contents.append(b"".join(map(_bytes_element, images)))
+    if cache_key is not None:
+        _add_input(message, "CACHE_KEY", "BYTES", 1, _bytes_element(cache_key))
     return message
 
 
@@ -104,10 +119,17 @@ def postprocess_request(preprocessed: service_pb2.ModelInferResponse, request_id
         return message
 
 
-def read_response(message: service_pb2.ModelInferResponse, model: Callable[[bytes], ModelInfo]) -> Decision:
-    """The ensemble's outputs; `model` reads MODEL_INFO. Raises BadResponse where one is missing or malformed."""
+def read_response(
+    message: service_pb2.ModelInferResponse, model: Callable[[bytes], ModelInfo], asked_by: str | None = None
+) -> Decision:
+    """The ensemble's outputs; `model` reads MODEL_INFO. Raises BadResponse where one is missing or malformed.
+
+    `asked_by` is the `cancel_token` of a request to `clef_cached`: what was computed for another one was kept, with
+    times that are that one's.
+    """
     with _named(message) as outputs:
-        queue, preprocess, compute, postprocess = (_FLOAT.unpack(outputs[name])[0] for name in _TIMES)
+        cached = asked_by is not None and _only_element(outputs["COMPUTED_FOR"]) != asked_by.encode()
+        queue, preprocess, compute, postprocess = (_FLOAT.unpack(outputs[name])[0] * (not cached) for name in _TIMES)
         return Decision(
             response=_only_element(outputs["RESPONSE"]),
             model=model(_only_element(outputs["MODEL_INFO"])),
@@ -115,8 +137,11 @@ def read_response(message: service_pb2.ModelInferResponse, model: Callable[[byte
             preprocess_ms=preprocess,
             compute_ms=compute,
             postprocess_ms=postprocess,
-            batch_size=_INT.unpack(outputs["BATCH_SIZE"])[0],
-            images=_rows(outputs["IMAGE_GRID"], 3 * _INT.size),
+            batch_size=_INT.unpack(outputs["BATCH_SIZE"])[0] * (not cached),
+            images=_rows(outputs["IMAGE_GRID"], 3 * _INT.size)
+            if asked_by is None
+            else _INT.unpack(outputs["IMAGE_COUNT"])[0],
+            cached=cached,
         )
 
 
@@ -138,10 +163,10 @@ def service_error(code: str, text: str) -> ServiceError:
 
 
 @functools.cache
-def _template() -> service_pb2.ModelInferRequest:
-    message = service_pb2.ModelInferRequest(model_name=ENSEMBLE)
+def _template(ensemble: str) -> service_pb2.ModelInferRequest:
+    message = service_pb2.ModelInferRequest(model_name=ensemble)
     message.inputs.add(name="REQUEST", datatype="BYTES", shape=[1, 1])
-    for name in _OUTPUTS:
+    for name in _OUTPUTS[ensemble]:
         message.outputs.add(name=name)
     return message
 

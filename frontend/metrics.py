@@ -33,18 +33,23 @@ class Metrics:
         )
         self.step_seconds = Histogram(
             "systemone_step_seconds",
-            "Time of an answered decision in each step.",
+            "Time of a computed decision in each step.",
             ["step"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.batch_size = Histogram(
             "systemone_batch_records",
-            "Records in the micro-batch of an answered decision.",
+            "Records in the micro-batch of a computed decision.",
             buckets=_RECORDS,
             registry=self.registry,
         )
         self.tokens = Counter("systemone_input_tokens", "Tokens of answered decisions.", registry=self.registry)
+        self.cached = Counter(
+            "systemone_cached_decisions",
+            "Decisions that Triton's response cache answered, without any step.",
+            registry=self.registry,
+        )
         self.in_flight = Gauge("systemone_in_flight", "Decisions being read or answered.", registry=self.registry)
         self.ready = Gauge("systemone_ready", "1 while answers come, as /health says it.", registry=self.registry)
         self.rate_limited = Counter("systemone_rate_limited", "Requests over their rate.", registry=self.registry)
@@ -63,12 +68,11 @@ class Metrics:
         self.requests.labels(dialect, str(status)).inc()
         self.seconds.labels(dialect).observe(seconds)
 
-    def decided(self, times_ms: Mapping[str, float], batch_size: int, tokens: int) -> None:
-        """The ensemble answered one decision."""
+    def computed(self, times_ms: Mapping[str, float], batch_size: int) -> None:
+        """The steps answered one decision."""
         for step, milliseconds in times_ms.items():
             self.step_seconds.labels(step).observe(milliseconds / 1000)
         self.batch_size.observe(batch_size)
-        self.tokens.inc(tokens)
 
 
 def router(metrics: Metrics) -> APIRouter:

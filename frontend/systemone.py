@@ -18,8 +18,8 @@ _ANSWER_HEADERS = {
     "x-request-id": "The client's own id where it is sane, else a new one.",
     "x-typesafe-request-id": "The same id, under the name that TypeSafe's clients read.",
     "x-model-revision": "The revision of the model that answered.",
-    "x-batch-size": "Records in the micro-batch that held this request.",
-    "server-timing": "queue, preprocess, compute, postprocess and total, in milliseconds.",
+    "x-batch-size": "Records in the micro-batch that held this request; 0 where its answer was kept.",
+    "server-timing": "queue, preprocess, compute, postprocess, total, in ms; cache;desc=hit where its answer was kept.",
 }
 _DOCUMENT: dict[str, Any] = {
     "response_model": SystemOneAnswer,
@@ -62,8 +62,9 @@ def router(decisions: Decisions) -> APIRouter:
 def answer_headers(request: Request, decision: Decision) -> dict[str, str]:
     """What an answer says of its making, in every dialect."""
     times = {**decision.times_ms, "total": (time.perf_counter() - request.state.started) * 1000}
+    timing = [f"{name};dur={value:.3f}" for name, value in times.items()]
     return {
-        "server-timing": ", ".join(f"{name};dur={value:.3f}" for name, value in times.items()),
+        "server-timing": ", ".join([*timing, *(["cache;desc=hit"] if decision.cached else [])]),
         "x-model-revision": decision.model.revision,
         "x-batch-size": str(decision.batch_size),
     }

@@ -40,7 +40,7 @@ _LAST_SPANS_S = 5.0
 _UNTRACED = {"/health", "/healthz", "/metrics"}
 _CONTEXT_HEADERS = {b"traceparent", b"tracestate"}
 # Of the fields of a request's access line.
-_TOLD = ("request_id", "dialect", "model", "questions", "images", "tokens", "batch_size", "items", "failed")
+_TOLD = ("request_id", "dialect", "model", "questions", "images", "tokens", "cached", "batch_size", "items", "failed")
 _W3C = TraceContextTextMapPropagator()
 
 
@@ -169,7 +169,9 @@ class TracedTriton(TritonClient):
             except asyncio.CancelledError:
                 span.set_attribute("error.type", "cancelled")
                 raise
-            if span.is_recording():
+            if decision.cached:
+                span.set_attribute("clef.cached", True)
+            elif span.is_recording():
                 self._tell_steps(decision, began, time_ns())
             return decision
 

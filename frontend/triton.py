@@ -1,4 +1,4 @@
-"""The one connection to Triton: the ensemble `clef` over gRPC, asynchronously.
+"""The one connection to Triton: the ensembles `clef` and `clef_cached` over gRPC, asynchronously.
 
 A call of the ensemble is never cancelled, for Triton 2.51 may end with a segmentation fault where a cancellation meets
 the answer, and cancels nothing in the steps anyway. A client that leaves and a deadline that passes end the waiting for
@@ -18,8 +18,9 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from frontend import kserve
 from frontend.decision import Decision
-from frontend.kserve import ENSEMBLE, BadResponse, Parameter
+from frontend.kserve import CACHED, ENSEMBLE, BadResponse, Parameter
 from frontend.model_info import ModelInfo
+from frontend.response_cache import CacheKeys
 from preprocess.errors import DeadlineExceeded, InternalError
 
 _log = logging.getLogger(__name__)
@@ -69,15 +70,18 @@ class Triton(Protocol):
         deadline: float,
         parameters: Mapping[str, Parameter] | None = None,
         images: Sequence[bytes] = (),
+        account: str | None = None,
     ) -> Decision:
         """Ask the ensemble. `deadline` is in Unix seconds and travels as the parameter `deadline_ms`.
+
+        Where Triton keeps responses, an `account` may get its answer to the same again; without one, it is computed.
 
         Raises the ServiceError that a step named, Overloaded where no server can be reached, DeadlineExceeded, and
         InternalError for every other failure, whose cause is in the log under the request's id.
         """
 
     async def answers(self, timeout_s: float) -> int:
-        """How many requests the ensemble has answered well since it started, whoever's they were.
+        """How many requests the steps have answered well since they started, whoever's they were.
 
         Raises what `decide` does.
         """
@@ -98,6 +102,7 @@ class TritonClient:
         self._url = url
         self._interceptors = interceptors
         self._info: ModelInfo | None = None
+        self._cache_keys = CacheKeys()
         self._channel: grpc.aio.Channel | None = None
         self._left: set[asyncio.Future[Any]] = set()
         """Calls that nobody waits for."""
@@ -130,20 +135,27 @@ class TritonClient:
         deadline: float,
         parameters: Mapping[str, Parameter] | None = None,
         images: Sequence[bytes] = (),
+        account: str | None = None,
     ) -> Decision:
+        told = parameters or {}
+        cache_key = await self._cache_key(account, told, body, images)
         left_s = deadline - time.time()
         if left_s <= 0:
             raise DeadlineExceeded("the deadline passed before the model was asked")
         # Not the request's id, which a client may have chosen, and chosen twice.
         token = uuid.uuid4().hex
         ours: dict[str, Parameter] = {"deadline_ms": int(deadline * 1000), "cancel_token": token}
-        message = kserve.infer_request(body, images, request_id, {**(parameters or {}), **ours})
+        message = kserve.infer_request(body, images, request_id, {**told, **ours}, cache_key)
         call = asyncio.create_task(self._infer(message, left_s + _GRACE_S))
         try:
             with _failures_told(request_id):
                 if not (await asyncio.wait((call,), timeout=left_s))[0]:
                     raise DeadlineExceeded("the deadline passed before the answer came")
-                return kserve.read_response(call.result(), self._current)
+                decision = kserve.read_response(call.result(), self._model, token if cache_key else None)
+                if not decision.cached:
+                    # A Triton that came back with another release is never misnamed.
+                    self._info = decision.model
+                return decision
         except asyncio.CancelledError:
             self._leave(asyncio.create_task(self._infer(kserve.cancel_request(token), _CANCEL_TIMEOUT_S)))
             raise
@@ -152,9 +164,9 @@ class TritonClient:
 
     async def answers(self, timeout_s: float) -> int:
         with _failures_told(HEARTBEAT):
-            asked = service_pb2.ModelStatisticsRequest(name=ENSEMBLE)
-            told = await self._stub.ModelStatistics(asked, timeout=timeout_s)
-            return sum(each.inference_stats.success.count for each in told.model_stats)
+            told = await self._stub.ModelStatistics(service_pb2.ModelStatisticsRequest(), timeout=timeout_s)
+            ours = [each.inference_stats for each in told.model_stats if each.name in (ENSEMBLE, CACHED)]
+            return sum(stats.success.count - stats.cache_hit.count for stats in ours)
 
     async def ask_steps(self, body: bytes, *, request_id: str, timeout_s: float) -> int:
         with _failures_told(request_id):
@@ -178,11 +190,16 @@ class TritonClient:
         if not call.cancelled():
             call.exception()
 
-    def _current(self, raw: bytes) -> ModelInfo:
-        # Each answer carries its model: a Triton that came back with another release is never misnamed.
-        if self._info is None or self._info.raw != raw:
-            self._info = ModelInfo.parse(raw)
-        return self._info
+    def _model(self, raw: bytes) -> ModelInfo:
+        return self._info if self._info is not None and self._info.raw == raw else ModelInfo.parse(raw)
+
+    async def _cache_key(
+        self, account: str | None, parameters: Mapping[str, Parameter], body: bytes, images: Sequence[bytes]
+    ) -> bytes | None:
+        """None where nothing is kept."""
+        if account is None or self._info is None or not self._info.settings.get("response_cache_bytes"):
+            return None
+        return await self._cache_keys.key(account, self._info.raw, parameters, body, images)
 
 
 @contextlib.contextmanager

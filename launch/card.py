@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clef.footprint import CHUNK
+from clef.settings import ModelSettings
 from launch.published import BFLOAT16, FLOAT32, PUBLISHED, PublishedShape, TextShape
 
 GB = 1e9
@@ -19,6 +20,7 @@ CUDA_BYTES = 0.75e9
 ALLOWANCE = 1.5
 TOKENS = (16_384, 8_192, 4_096, 2_048)
 STATE_TOKENS = 4_000
+BATCH_TOKENS: int = ModelSettings.model_fields["batch_tokens"].default
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Fit:
     """One way to divide a card."""
 
     tokens: int
-    """`CLEF_BATCH_TOKENS` and `CLEF_MAX_LENGTH`."""
+    """Of the largest micro-batch: `CLEF_BATCH_TOKENS`, or one record of `CLEF_MAX_LENGTH`."""
     working: float
     left: float
     """Bytes for the state cache; negative where it does not fit."""
@@ -65,7 +67,7 @@ def chosen(shape: PublishedShape, card: float) -> Fit | None:
 def table(card_gb: float) -> str:
     """Every published release on a card, as Markdown."""
     lines = [
-        "| release | weights | tokens of a micro-batch | its working memory | left for states | of 4,000 tokens each |",
+        "| release | weights | tokens at once | its working memory | left for states | of 4,000 tokens each |",
         "|---|---|---|---|---|---|",
     ]
     for name, shape in PUBLISHED.items():
@@ -104,7 +106,8 @@ def settings(shape: PublishedShape, card_gb: float) -> str | None:
     if found is None:
         return None
     cache = int(found.left) >> 28 << 28
-    return f"CLEF_MAX_LENGTH={found.tokens} CLEF_BATCH_TOKENS={found.tokens} CLEF_STATE_CACHE_BYTES={cache}"
+    batch = min(found.tokens, BATCH_TOKENS)
+    return f"CLEF_MAX_LENGTH={found.tokens} CLEF_BATCH_TOKENS={batch} CLEF_STATE_CACHE_BYTES={cache}"
 
 
 def report(card_gb: float) -> str:

@@ -69,6 +69,24 @@ SIZES = {
         head_heads=8,
         feedforward=640,
     ),
+    # For measuring a GPU: layers and head as large as Clef-Flash's, which is what a pass reads; 15 GB.
+    "flash": Size(
+        hidden=4096,
+        layers=32,
+        heads=16,
+        kv_heads=4,
+        head_dim=256,
+        mlp=12288,
+        linear_key_heads=16,
+        linear_value_heads=32,
+        linear_head_dim=128,
+        vision_hidden=1152,
+        vision_heads=16,
+        vision_mlp=4304,
+        width=1024,
+        head_heads=16,
+        feedforward=4096,
+    ),
 }
 
 

@@ -64,7 +64,9 @@ def _children(
     return [
         Child(
             "triton",
-            triton.command(MODEL_REPOSITORY, ports, regions.prefix),
+            triton.command(
+                MODEL_REPOSITORY, ports, regions.prefix, response_cache_bytes=settings.clef_response_cache_bytes
+            ),
             triton.environment() | shared,
             logs and logs / "triton.log",
             summary=triton_log.summary,

@@ -20,6 +20,8 @@ class LaunchSettings(BaseSettings):
 
     clef_release: Path | None = None
     """The release's directory; none: the development release, written under the cache folder."""
+    clef_response_cache_bytes: Annotated[int, Field(ge=0)] = 0
+    """Of Triton's response cache; 0: none."""
     clef_triton: str = ""
     """A tritonserver program or the folder that holds it; empty: the usual places."""
     frontend_host: str = DEFAULT_HOST

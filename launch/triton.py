@@ -89,10 +89,17 @@ class TritonServer:
         libraries = Path(str(wheel.locate_file("nvidia_pytriton.libs")))
         return cls(server / "bin" / "tritonserver", backends, (library, libraries), embedded=True)
 
-    def command(self, repository: Path, ports: TritonPorts, shm_prefix: str, exit_timeout_s: int = 30) -> list[str]:
+    def command(
+        self,
+        repository: Path,
+        ports: TritonPorts,
+        shm_prefix: str,
+        exit_timeout_s: int = 30,
+        response_cache_bytes: int = 0,
+    ) -> list[str]:
         """The command line for one model repository; `shm_prefix` begins the names of its shared-memory regions.
 
-        Triton listens on the loopback address alone.
+        Triton listens on the loopback address alone. With no `response_cache_bytes` it has no response cache.
         """
         has_gpu = Path("/dev/nvidiactl").exists()
         options = {
@@ -112,6 +119,11 @@ class TritonServer:
             "exit-timeout-secs": exit_timeout_s,
             "log-format": "ISO8601",
         }
+        if response_cache_bytes:
+            options |= {
+                "cache-directory": self.program.parent.parent / "caches",
+                "cache-config": f"local,size={response_cache_bytes}",
+            }
         named = [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
         return [str(self.program), *named, *restrictions()]
 

@@ -172,6 +172,7 @@ def _ours(release: Path, bodies: Mapping[str, dict[str, Any]], device: str, dtyp
     for body in bodies.values():
         records += split_records(preprocess(json.dumps(body).encode(), None, {}))
     model = ClefModel.load(read_settings(release=release, device=device, dtype=dtype, state_cache_bytes=0), device)
+    model.warm_up()  # which decides whether records are packed, as where it serves
     for record in records:
         model.check(record)
     alone = [model.score([record])[0] for record in records]

@@ -44,8 +44,10 @@ def main() -> None:
     release, threads, seconds, *batches = sys.argv[1:]
     torch.set_num_threads(int(threads))
     settings = ModelSettings(release=Path(release), state_cache_bytes=0)
-    model = ClefModel.load(settings, "cpu")
+    model = ClefModel.load(settings, "cpu")  # or where CLEF_DEVICE says
+    model.warm_up()
     some = records(Path(release))
+    print(f"{sum(record.length for record in some) / len(some):.0f} tokens a record", file=sys.stderr, flush=True)
     for batch in batches:
         print(batch, per_second(model, int(batch), float(seconds), some), flush=True)
 

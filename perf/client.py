@@ -111,9 +111,9 @@ class _Response:
 
 
 def server_timing(header: str) -> dict[str, float]:
-    """Milliseconds by name."""
-    parts = (part.strip().partition(";dur=") for part in header.split(",") if part.strip())
-    return {name: float(value) for name, _, value in parts}
+    """Milliseconds by name, of what has a duration."""
+    parts = (part.strip().partition(";dur=") for part in header.split(","))
+    return {name: float(value) for name, _, value in parts if value}
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

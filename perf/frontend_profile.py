@@ -62,6 +62,7 @@ class AtOnce:
         deadline: float,
         parameters: Mapping[str, Parameter] | None = None,
         images: Sequence[bytes] = (),
+        account: str | None = None,
     ) -> Decision:
         return self._decision
 

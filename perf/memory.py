@@ -36,7 +36,7 @@ def measure(quick: bool) -> dict[str, Any]:
     count = QUICK_REQUESTS if quick else REQUESTS
     chance = random.Random(0)
     connections = local()
-    settings = {"CLEF_STATE_CACHE_BYTES": f"{STATE_CACHE_BYTES}"}
+    settings = {"CLEF_STATE_CACHE_BYTES": f"{STATE_CACHE_BYTES}", "SYSTEMONE_REQUEST_TIMEOUT_MS": "300000"}
     with stack(settings, release=DEV_RELEASE) as running, ThreadPoolExecutor(CALLERS) as pool:
 
         def one(request: Request) -> None:

@@ -31,16 +31,16 @@ def cost(figure: Figure, data: dict[str, list[dict[str, float]]]) -> None:
 
 
 def mixed_lengths(figure: Figure, data: dict[str, Any]) -> None:
-    """p50 and p95 of both kinds, with and without the planner."""
-    axes = figure.subplots()
-    ways = ("planner", "first come")
+    """p50 and p95 of both kinds, with and without the planner, by the way they come."""
     bars = [(kind, percent) for kind in ("short", "long") for percent in ("p50", "p95")]
-    for place, way in enumerate(ways):
-        heights = [data[way][f"{kind}_ms"][percent] / data[way]["long_alone_ms"] for kind, percent in bars]
-        axes.bar([k + 0.4 * place for k in range(len(bars))], heights, 0.4, label=way)
-    axes.set_xticks([k + 0.2 for k in range(len(bars))], [f"{kind} {percent}" for kind, percent in bars])
-    axes.set(ylabel="latency, in forwards of one long request")
-    axes.legend()
+    for axes, way in zip(figure.subplots(1, 2), ("over time", "at once"), strict=True):
+        for place, name in enumerate(("planner", "first come")):
+            run = data[name]
+            heights = [run[way][f"{kind}_ms"][percent] / run["long_alone_ms"] for kind, percent in bars]
+            axes.bar([k + 0.4 * place for k in range(len(bars))], heights, 0.4, label=name)
+        axes.set_xticks([k + 0.2 for k in range(len(bars))], [f"{kind}\n{percent}" for kind, percent in bars])
+        axes.set(title=way, ylabel="latency, in forwards of one long request")
+        axes.legend(fontsize="small")
 
 
 def state_cache(figure: Figure, data: dict[str, Any]) -> None:

@@ -1,103 +1,88 @@
-"""Triton's own response cache for identical requests: what it would save, and why it is not offered.
+"""Triton's response cache, `CLEF_RESPONSE_CACHE_BYTES`: what an identical request costs with it, and any other one.
 
-Triton hashes a request's tensors and nothing else. On the model step these are all that the logits depend on, but
-Triton keeps a failed response too, as an answer without tensors: one request that came too late, or found the step
-full, would fail for everybody who asks the same. On the ensemble it keeps no failures, but knows neither a request's
-parameters (overrides, a tier's limits, truncation) nor which outputs were asked for, and takes no answer that has an
-output of no bytes, as the image grid of a request without images is. What of this holds is tried out here.
+Two stacks, one of them with the cache, are asked the same in turns, so that a slower minute of the machine hits both;
+which is asked first changes with each. Every body is asked once of the first stack, and twice of the second, whose
+answers are new and then kept ones.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import statistics
-import tempfile
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import tritonclient.grpc as triton_grpc
 
-from launch.triton import TritonServer
-from perf.client import Answer, Caller
-from perf.load_data import body, image, short
+from frontend.kserve import CACHED
+from perf.client import Caller
+from perf.load_data import Request, body, short, with_images
 from perf.side_by_side import table
 from perf.stack import Stack, stack
-from perf.triton_cache import (
-    CACHE_BYTES,
-    ENSEMBLE,
-    STEP,
-    cache_counts,
-    cache_options,
-    cached_repository,
-    ignores_parameters,
-    keeps_errors,
-)
 
 TITLE = "Triton's response cache"
-REQUESTS = 30
+CACHE_BYTES = 64 * 2**20
+REQUESTS = 60
 QUICK_REQUESTS = 5
+WARM_UP = 10
+PADDING_BYTES = 4_000_000
+COLUMNS = ("without", "with, new", "with, kept")
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """Milliseconds of new and of repeated requests, and what the cache keeps."""
+    """Milliseconds over HTTP, and what Triton counted."""
     count = QUICK_REQUESTS if quick else REQUESTS
-    options = cache_options(TritonServer.find(os.environ.get("CLEF_TRITON")))
-    with tempfile.TemporaryDirectory() as name:
-        step = cached_repository(Path(name) / "step", STEP)
-        with stack(repository=step, triton_options=options) as running:
-            ms = {"new": _p50(_new(running, count)), "seen before": _p50(_repeated(running, count))}
-            counts = cache_counts(running.ports.metrics, STEP)
-            with triton_grpc.InferenceServerClient(f"127.0.0.1:{running.ports.grpc}") as client:
-                kept = keeps_errors(client, body(short(random.Random(3))))
-        ensemble = cached_repository(Path(name) / "ensemble", ENSEMBLE)
-        with stack(repository=ensemble, triton_options=options) as running:
-            _repeated(running, QUICK_REQUESTS)
-            of_ensemble = cache_counts(running.ports.metrics, ENSEMBLE)
-            with triton_grpc.InferenceServerClient(f"127.0.0.1:{running.ports.grpc}") as client:
-                ignored = ignores_parameters(client, body(image(random.Random(4))))
-    return {
-        "requests": count,
-        "cache_bytes": CACHE_BYTES,
-        "ms": ms,
-        "counts": counts,
-        "keeps_errors": kept,
-        "repeated_on_ensemble": QUICK_REQUESTS,
-        "ensemble_counts": of_ensemble,
-        "ensemble_ignores_parameters": ignored,
-    }
+    with stack() as off, stack({"CLEF_RESPONSE_CACHE_BYTES": str(CACHE_BYTES)}) as on:
+        kinds = {name: _turns(off, on, seed, count) for seed, name in enumerate(_KINDS)}
+        counts = _counts(on)
+    return {"requests": count, "cache_bytes": CACHE_BYTES, "kinds": kinds, "counts": counts}
 
 
 def report(data: dict[str, Any]) -> str:
-    counts, of_ensemble = data["counts"], data["ensemble_counts"]
-    kept, ignored = (_yes(data[name]) for name in ("keeps_errors", "ensemble_ignores_parameters"))
+    counts = data["counts"]
+    rows = [
+        (name, kind["body_bytes"] / 1e3, *(kind["p50_ms"][column] for column in COLUMNS), kind["on_a_new_one_ms"])
+        for name, kind in data["kinds"].items()
+    ]
+    columns = ("request", "kB", *(f"{column}: p50, ms" for column in COLUMNS), "median difference of a new one, ms")
     return (
-        f"Not offered, as it is; this is what it would save. {data['requests']} short requests each, one at a time, on "
-        f"the model step with a cache of {data['cache_bytes'] >> 20} MiB, of which Triton counted {counts['hits']:.0f} "
-        f"hits and {counts['misses']:.0f} misses:\n\n{table(('', 'HTTP p50, ms'), list(data['ms'].items()))}\n\n"
-        f"Whether a request that failed once is answered without tensors from then on: {kept}. On the ensemble "
-        f"{data['repeated_on_ensemble']} repeated requests without images were {of_ensemble['hits']:.0f} hits; whether "
-        f"one with an image, seen before, is answered though a parameter allows none: {ignored}."
+        f"`CLEF_RESPONSE_CACHE_BYTES={data['cache_bytes']}` beside none: {data['requests']} requests a kind, each "
+        f"body once without the cache, and with it new and then again. Triton counted {counts['hits']} hits and "
+        f"{counts['misses']} misses.\n\n{table(columns, rows)}"
     )
 
 
-def _yes(found: bool) -> str:
-    return "yes" if found else "**no**, other than what this section is written for"
+def _picture(chance: random.Random) -> Request:
+    return with_images(1, 512, chance)
 
 
-def _new(running: Stack, count: int) -> list[Answer]:
-    chance = random.Random(2)
-    with Caller(running.http) as caller:
-        caller.ask(body(short(chance)))
-        return caller.ask_all(body(short(chance)) for _ in range(count))
+def _padded(chance: random.Random) -> Request:
+    return short(chance) | {"padding": "x" * PADDING_BYTES}
 
 
-def _repeated(running: Stack, count: int) -> list[Answer]:
-    same = body(short(random.Random(1)))
-    with Caller(running.http) as caller:
-        caller.ask(same)
-        return caller.ask_all(same for _ in range(count))
+_KINDS = {"short": short, "with a picture": _picture, "with a field that nobody reads": _padded}
 
 
-def _p50(answers: list[Answer]) -> float:
-    return statistics.median(answer.ms for answer in answers)
+def _turns(off: Stack, on: Stack, seed: int, count: int) -> dict[str, Any]:
+    chance, kind = random.Random(seed), list(_KINDS.values())[seed]
+    times: Mapping[str, list[float]] = {column: [] for column in COLUMNS}
+    with Caller(off.http) as without, Caller(on.http) as with_it:
+        turns = list(zip(COLUMNS, (without, with_it, with_it), strict=True))
+        for turn in range(WARM_UP + count):
+            asked = body(kind(chance))
+            for column, caller in turns if turn % 2 else (*turns[1:], turns[0]):
+                ms = caller.ask(asked).ms
+                if turn >= WARM_UP:
+                    times[column].append(ms)
+    more = [new - plain for plain, new in zip(times["without"], times["with, new"], strict=True)]
+    return {
+        "body_bytes": len(asked),
+        "p50_ms": {column: statistics.median(values) for column, values in times.items()},
+        "on_a_new_one_ms": statistics.median(more),
+    }
+
+
+def _counts(running: Stack) -> dict[str, int]:
+    with triton_grpc.InferenceServerClient(f"127.0.0.1:{running.ports.grpc}") as client:
+        stats = client.get_inference_statistics(CACHED).model_stats[0].inference_stats
+        return {"hits": stats.cache_hit.count, "misses": stats.cache_miss.count}

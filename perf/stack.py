@@ -87,7 +87,6 @@ def stack(
     *,
     release: Path = BENCH_RELEASE,
     repository: Path = MODEL_REPOSITORY,
-    triton_options: Sequence[str] = (),
     threads: int | None = None,
 ) -> Iterator[Stack]:
     """Starts it and waits until it is warm; `settings` are environment variables. Raises StackFailed.
@@ -111,7 +110,8 @@ def stack(
             **({"OMP_NUM_THREADS": str(threads)} if threads else {}),
             **(settings or {}),
         }
-        command = [*triton.command(repository, ports, regions.prefix, exit_timeout_s=20), *triton_options]
+        cache_bytes = int((settings or {}).get("CLEF_RESPONSE_CACHE_BYTES", 0))
+        command = triton.command(repository, ports, regions.prefix, exit_timeout_s=20, response_cache_bytes=cache_bytes)
         children = [
             Child("triton", command, environment, folder / "triton.log", triton_log.summary, [regions.descriptor]),
             Child("frontend", [sys.executable, "-m", "frontend"], environment, folder / "frontend.log"),

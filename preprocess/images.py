@@ -28,29 +28,24 @@ from preprocess.image_references import (
     check_image_count,
     name_of,
 )
+from preprocess.patches import BLOCK, MERGE, PATCH, PATCH_BYTES, RESAMPLE, Bytes, write_patches
 from preprocess.settings import ImageMode, Settings
+from preprocess.threads import ALONE, Threads
 
-PATCH = 16
-MERGE = 2
-# Pixels of a side that make one merge block, which is one token.
-BLOCK = PATCH * MERGE
-PATCH_BYTES = 3 * PATCH * PATCH
 MAX_SIDES_RATIO = 200
+# Bands of a smaller picture take as long as the whole of it: a thread must be woken for them.
+PIXELS_FOR_BANDS = 384 * 384
 
 _FIXED = {
     "patch_size": PATCH,
     "merge_size": MERGE,
     "temporal_patch_size": 2,
-    "resample": Image.Resampling.BICUBIC,
+    "resample": RESAMPLE,
     "image_mean": [0.5] * 3,
     "image_std": [0.5] * 3,
 }
 
-# The 16 bytes of a patch's row move as one item: six times faster than byte by byte.
-_ROW = np.dtype((np.void, PATCH))
-
 Ints = npt.NDArray[np.int32]
-Bytes = npt.NDArray[np.uint8]
 
 
 class ProcessorError(Exception):
@@ -126,22 +121,26 @@ class Images:
         if most is not None and size > most:
             raise RequestTooLarge(f"The images make patches of {size} bytes; {most} are allowed.")
 
-    def patches(self, mode: ImageMode) -> tuple[Bytes, Ints]:
+    def patches(self, mode: ImageMode, threads: Threads) -> tuple[Bytes, Ints]:
         """Patches [P, 768] and grids [n, 3] (time, height, width in patches), decoded.
 
         A grid may differ from `header_grids` by a quarter turn, never in its number of patches.
         """
         patches = np.empty((self._patches, PATCH_BYTES), dtype=np.uint8)
-        grids, start = [], 0
-        for index, data in enumerate(self.files):
-            image = self._decoded(index, data, mode)
+        ends = self.header_grids.prod(axis=1).cumsum().tolist()
+        starts = [0, *ends]
+        # Several images side by side, or one in bands. What is decoded at once, the tokens of the request bound.
+        images, bands = threads, ALONE
+        if len(self.files) == 1:
+            images, bands = ALONE, threads if self.pixels >= PIXELS_FOR_BANDS else ALONE
+
+        def one(index: int) -> tuple[int, int, int]:
+            image = self._decoded(index, self.files[index], mode)
             size = self._resized(index, *image.size)
-            if size != image.size:
-                image = image.resize(size, Image.Resampling.BICUBIC)
-            count = size[0] * size[1] // (PATCH * PATCH)
-            cut(image, patches[start : start + count])
-            grids.append(grid(*size))
-            start += count
+            write_patches(image, size, patches[starts[index] : ends[index]], bands)
+            return grid(*size)
+
+        grids = images.map(one, range(len(self.files)))
         return patches, np.array(grids, dtype=np.int32).reshape(-1, 3)
 
     def _decoded(self, index: int, data: bytes, mode: ImageMode) -> Image.Image:
@@ -176,18 +175,6 @@ def header_size(data: bytes, index: int, settings: Settings, within: Within = IM
 def grid(width: int, height: int) -> tuple[int, int, int]:
     """Patches of an image with these sides: in time, down, across."""
     return 1, height // PATCH, width // PATCH
-
-
-def cut(image: Image.Image, out: Bytes) -> None:
-    """Write the patches of an RGB image, whose sides are multiples of 32, to `out` [P, 768].
-
-    P runs over (block row, block column, row in block, column in block), 768 over (channel, 16, 16).
-    """
-    rows, columns = image.height // BLOCK, image.width // BLOCK
-    to = out.view(_ROW).reshape(rows, columns, MERGE, MERGE, 3, PATCH)
-    for channel in range(3):
-        plane = np.asarray(image.getchannel(channel)).view(_ROW).reshape(rows, MERGE, PATCH, columns, MERGE)
-        to[:, :, :, :, channel] = plane.transpose(0, 3, 1, 4, 2)
 
 
 def unreadable(index: int, within: Within = IMAGES) -> ValidationFailed:

@@ -12,12 +12,14 @@ import numpy as np
 from preprocess.encoder import MOST_TOKENS_CUT, Encoder
 from preprocess.errors import ValidationFailed
 from preprocess.image_references import VIDEOS, decode_reference
-from preprocess.images import Bytes, ImageRules, Images, Ints
+from preprocess.images import ImageRules, Images, Ints
+from preprocess.patches import Bytes
 from preprocess.plan import Plan
 from preprocess.release import Release
 from preprocess.release_tokens import check_tokens
 from preprocess.schema import MAX_LEVELS, Request, parse_request
 from preprocess.settings import ImageMode, Overflow, Semantics, Settings, SpecialTokens
+from preprocess.threads import Threads
 from preprocess.tokenizer import Tokenizer, Vocabulary
 from preprocess.video_files import NO_DECODER, can_decode
 from preprocess.video_processor import VideoProcessor
@@ -42,6 +44,7 @@ class Preprocessor:
             for mode in get_args(SpecialTokens)
         }
         self._image_rules = ImageRules.load(settings.release)
+        self._threads = Threads()
         # At start rather than with the first video: a server that cannot do what it was told to should say so then,
         # and nobody waits for torch.
         self._video_processor = VideoProcessor.load(settings.release) if settings.videos else None
@@ -74,7 +77,7 @@ class Preprocessor:
             semantics=_semantics(request, settings),
             overflow=_overflow(request, settings),
         )
-        patches, grids = _patches(pictures, videos, settings.image_mode)
+        patches, grids = _patches(pictures, videos, settings.image_mode, self._threads)
         plan = Plan(
             model=request.model,
             questions=encoded.planned,
@@ -101,11 +104,11 @@ class Preprocessor:
         return Videos(files, pictures, self._video_processor, settings, decoders)
 
 
-def _patches(pictures: Images, videos: Videos | None, mode: ImageMode) -> tuple[Bytes, Ints]:
+def _patches(pictures: Images, videos: Videos | None, mode: ImageMode, threads: Threads) -> tuple[Bytes, Ints]:
     """PATCHES and IMAGE_GRID: those of the images, and then those of the videos."""
     if videos is None:
-        return pictures.patches(mode)
-    made = [pictures.patches(mode), *videos.patches(mode)]
+        return pictures.patches(mode, threads)
+    made = [pictures.patches(mode, threads), *videos.patches(mode)]
     return np.concatenate([patches for patches, _ in made]), np.concatenate([grids for _, grids in made])
 
 
@@ -142,7 +145,7 @@ def _describe(settings: Settings, release: Release) -> dict[str, Any]:
     description = "Clef decision model: noul, choice and score questions about a state."
     if release.random_weights:
         description = f"Development release: random weights, its answers mean nothing. {description}"
-    shown = ("semantics", "confidence", "overflow", "digits", "special_tokens", "image_mode", "videos")
+    answers = ("semantics", "confidence", "overflow", "digits", "special_tokens", "image_mode", "videos")
     limits = ("max_length", "max_questions", "max_options", "max_image_bytes", "max_image_pixels", "max_images_bytes")
     more_limits = ("max_video_frames", "max_video_pixels", "max_video_cpu_s", "max_patches_bytes", "max_body_bytes")
     return {
@@ -152,7 +155,7 @@ def _describe(settings: Settings, release: Release) -> dict[str, Any]:
         "release_date": release.date,
         "revision": release.revision,
         "size_bytes": release.size_bytes,
-        "settings": {name: getattr(settings, name) for name in shown},
+        "settings": {name: getattr(settings, name) for name in (*answers, "response_cache_bytes")},
         "limits": {name: getattr(settings, name) for name in limits + more_limits}
         | {
             "max_levels": MAX_LEVELS,

@@ -92,6 +92,8 @@ class Settings(BaseSettings):
     max_patches_bytes: Positive | None = None
     max_body_bytes: Positive = 13 * MIB
     schema_cache_entries: NotNegative = 512
+    # Of Triton's response cache, which whoever starts the server gives it; told here so that frontends know of it.
+    response_cache_bytes: NotNegative = 0
 
     @property
     def images_allowed(self) -> int:

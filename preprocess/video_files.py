@@ -21,7 +21,7 @@ import numpy as np
 from preprocess import video_decoder
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.image_references import LEAST_FRAMES, name_of
-from preprocess.images import Bytes
+from preprocess.patches import Bytes
 from preprocess.settings import ImageMode, Settings
 
 # A decoder holds some twenty frames, of half the pixels that a request may show: half of this, at ten bits a sample.

@@ -11,7 +11,8 @@ from preprocess.errors import ValidationFailed
 from preprocess.image_files import read_rgb
 from preprocess.image_headers import Unreadable
 from preprocess.image_references import Within
-from preprocess.images import Bytes, header_size, unreadable
+from preprocess.images import header_size, unreadable
+from preprocess.patches import Bytes
 from preprocess.settings import ImageMode, Settings
 
 FRAMES_PER_SECOND = 24.0

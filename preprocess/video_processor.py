@@ -14,7 +14,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from preprocess.images import MERGE, PATCH, PATCH_BYTES, ProcessorError
+from preprocess.images import ProcessorError
+from preprocess.patches import MERGE, PATCH, PATCH_BYTES
 
 # Frames that one group of patches spans.
 GROUP = 2

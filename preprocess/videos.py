@@ -10,7 +10,8 @@ from contextlib import ExitStack
 
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.image_references import check_file_size, check_files_size
-from preprocess.images import MAX_SIDES_RATIO, PATCH_BYTES, Bytes, Images, Ints
+from preprocess.images import MAX_SIDES_RATIO, Images, Ints
+from preprocess.patches import PATCH_BYTES, Bytes
 from preprocess.settings import ImageMode, Settings
 from preprocess.video_files import VideoFile
 from preprocess.video_frames import Frames

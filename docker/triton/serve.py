@@ -68,6 +68,7 @@ def ask(url: str) -> Sign:
 
 def command(options: Sequence[str]) -> list[str]:
     """tritonserver's command line; `options` come last and win."""
+    cache_bytes = os.environ.get("CLEF_RESPONSE_CACHE_BYTES", "0")
     ports = {name: os.environ.get(f"TRITON_{name.upper()}_PORT") for name in ("http", "grpc", "metrics")}
     return [
         "tritonserver",
@@ -78,6 +79,7 @@ def command(options: Sequence[str]) -> list[str]:
         *restrictions(),
         "--exit-timeout-secs=60",
         "--log-format=ISO8601",
+        *([f"--cache-config=local,size={cache_bytes}"] if cache_bytes != "0" else []),
         *(f"--{name}-port={port}" for name, port in ports.items() if port),
         *options,
     ]

@@ -109,7 +109,8 @@ def memory(weights: Inspected | None, text: TextShape | None, model: ModelSettin
     wide = model.dtype == "float32" or (model.dtype == "auto" and found is None)
     weight_bytes = weights.bytes(4 if wide else 2)
     room = found.total if found else available_bytes()
-    kept, working = model.state_cache_bytes, ALLOWANCE * model.batch_tokens * working_bytes(text) * (2 if wide else 1)
+    tokens = max(model.batch_tokens, model.max_length)
+    kept, working = model.state_cache_bytes, ALLOWANCE * tokens * working_bytes(text) * (2 if wide else 1)
     needed = weight_bytes + kept + working + (CUDA_BYTES if found else 0)
     said = (
         f"weights {weight_bytes / GB:.1f} GB, a micro-batch {working / GB:.1f}, states {kept / GB:.1f}; "

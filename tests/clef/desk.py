@@ -23,6 +23,8 @@ SPACING = 512
 class Gate:
     """A model whose scores are the record's length, and which computes only while it is open."""
 
+    packs = False
+
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
         self.held: set[Prefix] = set()

@@ -4,11 +4,14 @@ import sys
 from types import ModuleType
 
 import pytest
+import torch
 
 from clef.errors import ReleaseError
-from clef.kernels import missing_kernels, refusal
+from clef.kernels import can_pack, missing_kernels, refusal
 from clef.model import ClefModel
+from clef.packed import install
 from clef.settings import ModelSettings
+from tests.clef.golden_records import record
 from tests.golden_cases import RELEASE
 
 BOTH = ["flash-linear-attention", "causal-conv1d"]
@@ -49,3 +52,27 @@ def test_cuda_without_cuda_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ReleaseError, match="PyTorch sees no CUDA"):
         ClefModel.load(ModelSettings(release=RELEASE), "cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "missing", "packs"),
+    [
+        ("cuda", torch.bfloat16, [], True),
+        ("cuda", torch.float32, [], False),
+        ("cuda", torch.bfloat16, BOTH[1:], False),
+        ("cpu", torch.bfloat16, [], False),
+    ],
+)
+def test_records_are_packed_where_every_layer_has_its_kernel(
+    device: str, dtype: torch.dtype, missing: list[str], packs: bool
+) -> None:
+    assert can_pack(device, dtype, missing) == packs
+
+
+def test_transformers_own_loops_never_mix_packed_records() -> None:
+    """Where its packages are not there it says so, rather than to read all records as one."""
+    loaded = ClefModel.load(ModelSettings(release=RELEASE, device="cpu"), "cpu")
+    install(loaded._trunk.model)
+    loaded.packs = True
+    with pytest.raises(ValueError, match="can't keep packed sequences apart"):
+        loaded.score([record("three-types"), record("one-option")])

@@ -60,11 +60,11 @@ def test_pixel_values_are_those_of_transformers() -> None:
 def test_records_that_share_images_share_their_features() -> None:
     first, other = shown((2, 4)), shown((2, 2))
     again = replace(first, input_ids=np.append(first.input_ids, ints([1], 1)))
-    media = Media.of([first, made(3, [1]), other, again], 12, TOKENS, MERGE, CPU)
+    media = Media.of([first, made(3, [1]), other, again], TOKENS, MERGE, CPU)
     assert media is not None
     assert media.grid.tolist() == [[1, 2, 4], [1, 2, 2]] and len(media.patches) == 12
     assert media.pairs.tolist() == [[patch, patch] for patch in range(12)]
-    assert media.slots.tolist() == [5, 6, 2 * 12 + 5, 3 * 12 + 5, 3 * 12 + 6]
+    assert media.slots.tolist() == [5, 6, 2 * 10 + 5, 3 * 10 + 5, 3 * 10 + 6]
     assert media.features.tolist() == [0, 1, 2, 0, 1]
     assert media.positions[:, 1, :3].tolist() == [[0, 1, 2]] * 3
 
@@ -125,7 +125,7 @@ def test_a_text_may_spell_the_video_token_beside_images() -> None:
 
 
 def test_text_alone_has_no_media() -> None:
-    assert Media.of([made(3, [1])], 3, TOKENS, MERGE, CPU) is None
+    assert Media.of([made(3, [1])], TOKENS, MERGE, CPU) is None
 
 
 def test_where_images_begin() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ import torch
 
 from clef.batch import Record
 from clef.errors import DeviceLost, InvalidRecord, ReleaseError
+from clef.head import JointHead
+from clef.head_weights import load_head_weights
 from clef.model import ClefModel
 from clef.prefix import Prefix
+from clef.release import HEAD_WEIGHTS, open_release
 from clef.settings import ModelSettings
 from tests.clef.golden_records import IMAGE_CASES, LONG_CASES, SHORT_CASES, TEXT_CASES, expected, ints, record
 from tests.clef.made_records import made
@@ -93,12 +97,26 @@ def test_a_record_at_the_longest_length_is_taken_and_one_token_more_is_not(model
         model.check(made(16_385, [2]))
 
 
-def test_bfloat16_stays_near(model: ClefModel) -> None:
-    """Its tolerance on this release; the head itself stays in float32."""
+HARD_CASES = ("state-special-token-text", "64-questions", "three-types", "image-native-grid", "noul-only")
+"""Those of the golden cases that move most in bfloat16, and some others."""
+
+
+def test_bfloat16_stays_near_and_the_head_in_float32_nearer() -> None:
+    """What bfloat16 costs in the trunk, and what it would cost in the head too."""
     loaded = ClefModel.load(ModelSettings(release=RELEASE, dtype="bfloat16"), "cpu")
-    for name in ("three-types", "image-native-grid"):
-        logits = loaded.score([record(name)])[0]
-        assert 0 < np.abs(logits - expected(name)).max() < 0.05
+    release = open_release(RELEASE)
+    weights = load_head_weights(release.path / HEAD_WEIGHTS, release.head, torch.device("cpu"))
+    heads = {
+        "float32": loaded._head,
+        "bfloat16": JointHead(release.head, {name: weight.bfloat16() for name, weight in weights.items()}),
+    }
+    off: dict[str, list[float]] = {name: [] for name in heads}
+    for name, case in product(heads, HARD_CASES):
+        loaded._head = heads[name]
+        off[name].append(float(np.abs(loaded.score([record(case)])[0] - expected(case)).max()))
+    assert 0 < max(off["float32"]) < 0.03  # measured over all: 0.019
+    assert max(off["bfloat16"]) < 0.05  # 0.028
+    assert np.mean(off["float32"]) < np.mean(off["bfloat16"])
 
 
 def test_the_setting_of_the_device_goes_before_the_callers() -> None:

@@ -4,16 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clef.planner import SHARE, SLACK_TOKENS, STRETCH, Limits, Waiting, alike, next_batch
+from clef.planner import PACKED_SLACK_TOKENS, SHARE, SLACK_TOKENS, STRETCH, Limits, Waiting, alike, next_batch
 from clef.prefix import Prefix
 
 LENGTHS = st.integers(1, 400) | st.integers(1, 20_000)
 QUEUES = st.lists(st.builds(Waiting, LENGTHS, st.booleans()), min_size=1, max_size=40)
-LIMITS = st.builds(Limits, tokens=st.integers(1, 20_000), records=st.integers(1, 32))
+LIMITS = st.builds(Limits, tokens=st.integers(1, 20_000), records=st.integers(1, 32), packed=st.booleans())
 
 
 def queue(*lengths: int) -> list[Waiting]:
     return [Waiting(length) for length in lengths]
+
+
+def fits(lengths: list[int], limits: Limits) -> bool:
+    """Whether the limits let records of these lengths go together."""
+    tokens = sum(lengths) if limits.packed else max(lengths) * len(lengths)
+    return (
+        tokens <= limits.tokens and len(lengths) <= limits.records and alike(min(lengths), max(lengths), limits.packed)
+    )
 
 
 def lengths_of(chosen: list[int], waiting: list[Waiting]) -> list[int]:
@@ -26,10 +34,9 @@ def test_a_micro_batch_keeps_every_bound(waiting: list[Waiting], limits: Limits,
     lengths = lengths_of(chosen, waiting)
     assert len(set(chosen)) == len(chosen) > 0
     assert lengths == sorted(lengths)
-    assert len(chosen) <= limits.records
-    assert len(chosen) == 1 or max(lengths) * len(chosen) <= limits.tokens
-    assert alike(min(lengths), max(lengths))
-    assert max(lengths) * len(chosen) <= STRETCH * sum(lengths) + SLACK_TOKENS * len(chosen)
+    assert len(chosen) == 1 or fits(lengths, limits)
+    slack = PACKED_SLACK_TOKENS if limits.packed else SLACK_TOKENS
+    assert max(lengths) * len(chosen) <= STRETCH * sum(lengths) + slack * len(chosen)
     assert len({waiting[place].has_media for place in chosen}) == 1
 
 
@@ -47,9 +54,7 @@ def test_nothing_that_would_fit_is_left_behind(waiting: list[Waiting], limits: L
     for place, record in enumerate(waiting):
         if place in chosen or record.has_media != waiting[chosen[0]].has_media:
             continue
-        together = [*lengths, record.length]
-        fits = max(together) * len(together) <= limits.tokens and len(together) <= limits.records
-        assert not (fits and alike(min(together), max(together)))
+        assert not fits([*lengths, record.length], limits)
 
 
 @given(QUEUES, LIMITS, st.randoms(use_true_random=False))
@@ -83,6 +88,20 @@ def test_what_it_comes_to_under_the_default_limits(waiting: list[Waiting], chose
     assert lengths_of(next_batch(waiting, Limits(tokens=16384, records=32)), waiting) == chosen
 
 
+def test_packed_records_are_less_alike_but_no_short_one_waits_for_a_long_one() -> None:
+    waiting = queue(64, 300, 320, 600, 16000)
+    assert lengths_of(next_batch(waiting, Limits(16384, 32)), waiting) == [64]
+    assert lengths_of(next_batch(waiting, Limits(16384, 32, packed=True)), waiting) == [64, 300, 320]
+    longer = queue(3000, 3100, 3200, 3300, 3400, 3500)
+    assert len(next_batch(longer, Limits(16384, 32))) == 4
+    assert len(next_batch(longer, Limits(16384, 32, packed=True))) == 5
+
+
+def test_records_behind_a_state_are_padded_where_others_are_packed() -> None:
+    waiting = [behind(64, 1), behind(300, 1)]
+    assert next_batch(waiting, Limits(16384, 32, packed=True)) == [0]
+
+
 def test_an_old_long_record_takes_its_like_along() -> None:
     waiting = queue(4000, 200, 4500, 210, 3900, 16000)
     chosen = next_batch(waiting, Limits(tokens=16384, records=32), oldest_leads=True)
@@ -110,9 +129,11 @@ def test_records_go_with_those_of_their_state_alone(waiting: list[Waiting], limi
     chosen = [waiting[place] for place in next_batch(waiting, limits, holds=known.__contains__)]
     assert len({record.prefix for record in chosen}) == 1
     rests = [record.rest for record in chosen]
-    assert alike(min(rests), max(rests)) and rests == sorted(rests)
+    packed = limits.packed and chosen[0].prefix is None
+    assert alike(min(rests), max(rests), packed) and rests == sorted(rests)
     shared = (chosen[0].length - chosen[0].rest) // SHARE
-    assert len(chosen) == 1 or (shared + max(rests)) * len(chosen) <= limits.tokens
+    tokens = sum(rests) if packed else (shared + max(rests)) * len(chosen)
+    assert len(chosen) == 1 or tokens <= limits.tokens
 
 
 def test_what_is_left_to_compute_decides_who_leads() -> None:

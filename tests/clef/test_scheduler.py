@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from clef.batch import Record
 from clef.errors import Unavailable
@@ -26,12 +27,12 @@ def test_a_lone_job_is_computed_at_once(gate: Gate, settings: ModelSettings) -> 
 
 def test_short_jobs_are_answered_first(gate: Gate, desk: Desk) -> None:
     order: list[int] = []
-    for length in (4000, 250, 4100, 240, 260, 9000):
+    for length in (1500, 250, 1600, 240, 260, 9000):
         desk.scheduler.submit(Job([text(length)], lambda scores, length=length: order.append(length)))
     gate.opened.set()
     desk.close()
-    assert gate.batches == [[1], [240, 250, 260], [4000, 4100], [9000]]
-    assert order == [240, 250, 260, 4000, 4100, 9000]
+    assert gate.batches == [[1], [240, 250, 260], [1500, 1600], [9000]]
+    assert order == [240, 250, 260, 1500, 1600, 9000]
 
 
 def test_new_short_jobs_overtake_waiting_long_ones(gate: Gate, desk: Desk) -> None:
@@ -96,6 +97,22 @@ def test_closing_finishes_what_waits_and_takes_no_more(gate: Gate, desk: Desk) -
     assert isinstance(refused.results[0], Unavailable)
     assert [int(answer.scores().logits[0]) for answer in waiting] == [60, 9000, 16000]
     desk.scheduler.close()
+
+
+@pytest.mark.parametrize(("packs", "batches"), [(True, [[64, 300]]), (False, [[64], [300]])])
+def test_a_model_that_packs_takes_less_alike_records_together(
+    gate: Gate, settings: ModelSettings, packs: bool, batches: list[list[int]]
+) -> None:
+    gate.packs = packs
+    desk = Desk(gate, settings)
+    first = desk.ask(text(1))
+    assert gate.entered.wait(PATIENCE_S)
+    waiting = [desk.ask(text(length)) for length in (300, 64)]
+    gate.opened.set()
+    for answer in (first, *waiting):
+        answer.scores()
+    desk.close()
+    assert gate.batches[1:] == batches
 
 
 def stated(rest: int, state: int, length: int = 4000) -> Record:

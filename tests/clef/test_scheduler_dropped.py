@@ -37,15 +37,6 @@ def test_a_job_that_turns_late_on_the_way_is_dropped(gate: Gate, desk: Desk) -> 
     assert [9000] not in gate.batches
 
 
-def test_a_cancelled_job_is_not_computed(gate: Gate, desk: Desk) -> None:
-    given_up = desk.ask(text(50), cancelled=lambda: True)
-    kept = desk.ask(text(60))
-    gate.opened.set()
-    assert isinstance(given_up.wait(), Cancelled)
-    assert kept.scores().batch_size == 1
-    assert gate.batches == [[1], [60]]
-
-
 def test_a_token_gives_up_what_waits_and_what_is_still_to_come(gate: Gate, desk: Desk) -> None:
     waiting = desk.ask(text(50), token="left")
     desk.scheduler.cancel("left")

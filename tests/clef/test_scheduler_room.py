@@ -77,7 +77,8 @@ def test_one_job_alone_may_be_any_size(gate: Gate, settings: ModelSettings) -> N
 
 
 def test_every_way_to_an_answer_makes_room_again(gate: Gate, small: Desk) -> None:
-    gone = [small.ask(text(50), deadline=LONG_AGO), small.ask(text(51), cancelled=lambda: True)]
+    gone = [small.ask(text(50), deadline=LONG_AGO), small.ask(text(51), token="gone")]
+    small.scheduler.cancel("gone")
     bad = small.ask()
     gate.opened.set()
     assert [type(answer.wait()) for answer in (*gone, bad)] == [DeadlinePassed, Cancelled, InvalidRecord]

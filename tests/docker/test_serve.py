@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -82,6 +83,16 @@ def test_its_question_is_a_heartbeat() -> None:
     serve = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(serve)
     assert json.loads(serve._BODY)["id"] == HEARTBEAT
+
+
+@pytest.mark.parametrize(("told", "options"), [("", []), ("0", []), ("4096", ["--cache-config=local,size=4096"])])
+def test_the_response_cache_is_off_unless_it_has_a_size(
+    monkeypatch: pytest.MonkeyPatch, told: str, options: list[str]
+) -> None:
+    if told:
+        monkeypatch.setenv("CLEF_RESPONSE_CACHE_BYTES", told)
+    command = runpy.run_path(str(SERVE))["command"]([])
+    assert [option for option in command if option.startswith("--cache")] == options
 
 
 def test_a_lost_step_is_seen_at_once_and_ends_the_container(watched: Watched) -> None:

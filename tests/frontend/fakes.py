@@ -57,6 +57,7 @@ class Call:
     deadline: float
     parameters: Mapping[str, Parameter]
     images: Sequence[bytes]
+    account: str | None
 
 
 @dataclass
@@ -95,8 +96,9 @@ class FakeTriton:
         deadline: float,
         parameters: Mapping[str, Parameter] | None = None,
         images: Sequence[bytes] = (),
+        account: str | None = None,
     ) -> Decision:
-        call = Call(body, request_id, deadline, dict(parameters or {}), images)
+        call = Call(body, request_id, deadline, dict(parameters or {}), images, account)
         self.calls.append(call)
         if not self.up:
             raise Overloaded("the model server is not available at the moment")

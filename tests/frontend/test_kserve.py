@@ -48,6 +48,15 @@ def test_parameters_keep_their_types() -> None:
     assert message.parameters["i"].int64_param == 2**40
 
 
+def test_a_request_with_a_cache_key_is_one_of_the_other_ensemble() -> None:
+    message = kserve.infer_request(b"{}", [b"i"], "id", {}, b"\x00" * 32)
+    assert message.model_name == "clef_cached"
+    assert [tensor.name for tensor in message.inputs] == ["REQUEST", "IMAGES", "CACHE_KEY"]
+    assert elements(message.raw_input_contents[2]) == [b"\x00" * 32] and list(message.inputs[2].shape) == [1, 1]
+    asked = {output.name for output in message.outputs}
+    assert asked == {*OUTPUTS, "IMAGE_COUNT", "COMPUTED_FOR"} - {"IMAGE_GRID"}, "none that may be empty"
+
+
 def test_two_requests_share_nothing() -> None:
     first = kserve.infer_request(b"1", [b"i"], "a", {"p": 1})
     second = kserve.infer_request(b"2", (), "b", {})
@@ -91,6 +100,29 @@ def test_reads_outputs_in_any_order() -> None:
             batch_size=7,
             images=2,
         )
+
+
+CACHED_OUTPUTS = {
+    **{name: content for name, content in OUTPUTS.items() if name != "IMAGE_GRID"},
+    "IMAGE_COUNT": struct.pack("<i", 2),
+    "COMPUTED_FOR": element(b"token"),
+}
+
+
+def test_a_kept_answer_has_no_times() -> None:
+    computed = kserve.read_response(response_of(CACHED_OUTPUTS), model, "token")
+    assert computed == kserve.read_response(response_of(OUTPUTS), model) and not computed.cached
+    kept = kserve.read_response(response_of(CACHED_OUTPUTS), model, "another")
+    assert kept.cached and set(kept.times_ms.values()) == {0.0} and kept.batch_size == 0
+    assert (kept.response, kept.model, kept.images) == (computed.response, computed.model, 2)
+
+
+@pytest.mark.parametrize("name", ["IMAGE_COUNT", "COMPUTED_FOR"])
+def test_an_answer_that_does_not_say_whose_it_is_is_refused(name: str) -> None:
+    without = {key: value for key, value in CACHED_OUTPUTS.items() if key != name}
+    for outputs in (without, {**without, name: b"\x01"}):
+        with pytest.raises(kserve.BadResponse, match="the ensemble gave"):
+            kserve.read_response(response_of(outputs), model, "token")
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

@@ -18,6 +18,7 @@ import pytest
 
 from frontend.tracing import from_environment
 from tests.frontend.collector import Collector, Span, collecting
+from tests.frontend.fakes import FakeEnsemble
 from tests.frontend.kserve_server import Kserve, serving
 from tests.frontend.places import Place
 from tests.frontend.processes import ROOT, Frontend, connectable, frontend
@@ -115,6 +116,16 @@ async def test_each_item_of_a_batch_is_a_call(client: httpx.AsyncClient, collect
     assert {span.attributes["systemone.request_id"] for span in calls} == {"two.0", "two.1"}
     assert {span.parent for span in calls} == {spans[0].id} and spans[0].attributes["systemone.items"] == 2
     assert len(spans) == 1 + 2 * 5
+
+
+async def test_a_kept_answer_has_no_steps(client: httpx.AsyncClient, collector: Collector, kserve: Kserve) -> None:
+    kserve.ensemble = FakeEnsemble(response_cache_bytes=1)
+    for _ in range(2):  # of which the first one tells of the cache, and the second is kept
+        await client.post("/v1/systemone", json=NOUL)
+    await client.post("/v1/systemone", json=NOUL, headers=SAMPLED)
+    request, call = await trace(collector)
+    assert request.attributes["systemone.cached"] == 1 and request.attributes["systemone.batch_size"] == 0
+    assert call.attributes["clef.cached"] is True
 
 
 async def test_failures_are_told_by_their_class(

@@ -45,7 +45,7 @@ def test_the_settings_leave_room_for_one_state_as_long_as_they_allow():
     found = chosen(FLASH, 24 * GB)
     assert found is not None and found.tokens == 8192
     assert fit(FLASH, 24 * GB, 16_384).left < FLASH.footprint.prefix(16_384)
-    assert settings(FLASH, 24) == "CLEF_MAX_LENGTH=8192 CLEF_BATCH_TOKENS=8192 CLEF_STATE_CACHE_BYTES=2147483648"
+    assert settings(FLASH, 24) == "CLEF_MAX_LENGTH=8192 CLEF_BATCH_TOKENS=4096 CLEF_STATE_CACHE_BYTES=2147483648"
     assert settings(CLEF, 24) is None
 
 

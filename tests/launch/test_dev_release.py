@@ -1,6 +1,8 @@
 import hashlib
 import json
+import math
 import unicodedata
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +11,19 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
+from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
 from clef.batch import split_records
+from clef.head_weights import head_shapes
 from clef.model import ClefModel
-from clef.release import open_release
+from clef.release import HeadConfig, open_release
 from clef.settings import ModelSettings
+from launch.dev_config import SIZES, joint_head_config, model_config
 from launch.dev_release import MARKER, write_dev_release
 from launch.dev_tokenizer import ADDED_TOKENS, SPECIAL_TOKENS, train_tokenizer
 from launch.errors import LaunchError
 from launch.example import BODY
+from launch.published import PUBLISHED
 from preprocess.preprocessor import Preprocessor
 from preprocess.settings import Settings
 from tests.golden_cases import RELEASE as GOLDEN
@@ -148,3 +154,15 @@ def test_every_part_of_a_request_moves_the_scores(release: Path) -> None:
     # The first words count, far from the end as they are: layers that forget at once would hide a lost state.
     assert np.abs(plain - scores("It began badly. " + "Nothing happened. " * 20)).max() > 1e-4
     assert len({round(float(score), 4) for score in plain}) == 8
+
+
+def test_the_size_for_a_gpu_has_layers_and_head_of_clef_flash(tokenizer: Tokenizer) -> None:
+    size, published = SIZES["flash"], PUBLISHED["clef-flash"]
+    config = model_config(size, tokenizer.get_vocab())
+    assert config["text_config"].items() >= asdict(published.text).items()
+    with torch.device("meta"):
+        model = Qwen3_5ForConditionalGeneration(Qwen3_5Config.from_dict(config))
+    layers = sum(weight.numel() for weight in model.model.language_model.layers.parameters())
+    assert f"{layers / 1e9:.2f}" == "6.92"  # as docs/gpu.md counts them
+    shapes = head_shapes(HeadConfig(**joint_head_config(size)))
+    assert f"{sum(math.prod(shape) for shape in shapes.values()) / 1e6:.1f}" == f"{published.head_parameters / 1e6:.1f}"

@@ -172,6 +172,13 @@ def command_of(server: TritonServer) -> list[str]:
     return server.command(Path("models"), TritonPorts(1, 2, 3), "prefix_")
 
 
+def test_the_response_cache_is_off_unless_it_has_a_size() -> None:
+    server = TritonServer(Path("/opt/tritonserver/bin/tritonserver"), Path("backends"), ())
+    assert not [option for option in command_of(server) if option.startswith("--cache")]
+    command = server.command(Path("models"), TritonPorts(1, 2, 3), "prefix_", response_cache_bytes=4096)
+    assert {"--cache-config=local,size=4096", "--cache-directory=/opt/tritonserver/caches"} < set(command)
+
+
 @pytest.mark.xdist_group("servers")
 def test_a_real_server_answers_from_this_environment_and_leaves_nothing(tmp_path: Path) -> None:
     model = tmp_path / "models" / "where"

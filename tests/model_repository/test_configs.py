@@ -17,7 +17,7 @@ from frontend.kserve import cancel_request
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = ROOT / "model_repository"
-ENSEMBLE = "clef"
+ENSEMBLE, CACHED = ENSEMBLES = ("clef", "clef_cached")
 STEPS = ("clef_preprocess", "clef_model", "clef_postprocess")
 
 
@@ -26,7 +26,7 @@ def read(name: str) -> ModelConfig:
     return config
 
 
-CONFIGS = {name: read(name) for name in (ENSEMBLE, *STEPS)}
+CONFIGS = {name: read(name) for name in (*ENSEMBLES, *STEPS)}
 
 
 def tensors(fields) -> dict[str, tuple[int, tuple[int, ...]]]:
@@ -49,28 +49,39 @@ def test_a_step_is_a_python_model_with_its_code_beside_it(name):
     assert (REPOSITORY / name / "1" / "model.py").is_file()
 
 
-def test_the_ensemble_runs_the_steps_in_order():
-    assert tuple(step.model_name for step in CONFIGS[ENSEMBLE].ensemble_scheduling.step) == STEPS
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
+def test_an_ensemble_runs_the_steps_in_order(ensemble):
+    assert tuple(step.model_name for step in CONFIGS[ensemble].ensemble_scheduling.step) == STEPS
 
 
-def test_every_edge_of_the_ensemble_agrees_in_type_and_shape():
-    produced = tensors(CONFIGS[ENSEMBLE].input)
-    for step in CONFIGS[ENSEMBLE].ensemble_scheduling.step:
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
+def test_every_edge_of_an_ensemble_agrees_in_type_and_shape(ensemble):
+    # The other ensemble's, and made for it alone.
+    left_out = set() if ensemble == CACHED else {"CACHE_KEY", "COMPUTED_FOR", "IMAGE_COUNT"}
+    produced = tensors(CONFIGS[ensemble].input)
+    for step in CONFIGS[ensemble].ensemble_scheduling.step:
         config = CONFIGS[step.model_name]
         inputs, outputs = tensors(config.input), tensors(config.output)
-        assert set(step.input_map) == set(inputs), f"{step.model_name}: every input is fed"
+        assert set(step.input_map) == set(inputs) - left_out, f"{step.model_name}: every input is fed"
         for key, value in step.input_map.items():
             assert inputs[key] == produced[value], f"{step.model_name}.{key}"
-        assert set(step.output_map) == set(outputs), f"{step.model_name}: every output is mapped"
+        assert set(step.output_map) == set(outputs) - left_out, f"{step.model_name}: every output is mapped"
         produced |= {value: outputs[key] for key, value in step.output_map.items()}
-    for name, tensor in tensors(CONFIGS[ENSEMBLE].output).items():
+    for name, tensor in tensors(CONFIGS[ensemble].output).items():
         assert produced[name] == tensor, name
 
 
-def test_one_tensor_has_one_name_from_end_to_end():
-    for step in CONFIGS[ENSEMBLE].ensemble_scheduling.step:
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
+def test_one_tensor_has_one_name_from_end_to_end(ensemble):
+    for step in CONFIGS[ensemble].ensemble_scheduling.step:
         for mapping in (step.input_map, step.output_map):
             assert all(key == value for key, value in mapping.items())
+
+
+def test_one_ensemble_keeps_responses_and_has_no_output_that_may_be_empty():
+    assert [name for name, config in CONFIGS.items() if config.response_cache.enable] == [CACHED]
+    plain, cached = (set(tensors(CONFIGS[name].output)) for name in ENSEMBLES)
+    assert plain - cached == {"IMAGE_GRID"} and cached - plain == {"COMPUTED_FOR", "IMAGE_COUNT"}
 
 
 def kserve(fields) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -111,7 +122,8 @@ def test_an_optional_input_is_optional_on_both_sides():
     def optional(name):
         return {field.name for field in CONFIGS[name].input if field.optional}
 
-    assert optional(ENSEMBLE) == optional("clef_preprocess") == {"IMAGES"}
+    assert optional(ENSEMBLE) == optional(CACHED) == {"IMAGES"}
+    assert optional("clef_preprocess") == {"IMAGES", "CACHE_KEY"}
 
 
 def test_only_the_model_step_batches_and_without_a_queue_policy():

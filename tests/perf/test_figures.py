@@ -11,7 +11,6 @@ from perf.client import Answer, percentile, server_timing
 from perf.memory import growth
 from perf.overhead import parts
 from perf.throughput import counted_out
-from perf.triton_cache import counts_of
 
 TIMING = {"queue": 0.5, "preprocess": 0.7, "compute": 40.0, "postprocess": 0.3, "total": 43.0}
 
@@ -19,6 +18,7 @@ TIMING = {"queue": 0.5, "preprocess": 0.7, "compute": 40.0, "postprocess": 0.3, 
 def test_server_timing():
     header = "queue;dur=0.500, preprocess;dur=0.700, compute;dur=40.000, postprocess;dur=0.300, total;dur=43.000"
     assert server_timing(header) == TIMING
+    assert server_timing(f"{header}, cache;desc=hit") == TIMING
     assert server_timing("") == {}
 
 
@@ -57,12 +57,3 @@ def test_perf_analyzer_reads_our_requests_and_we_its_table():
         "p95_ms": 160.0,
         "p99_ms": 170.5,
     }
-
-
-def test_the_caches_counters_are_those_of_the_model_step():
-    metrics = (
-        'nv_cache_num_hits_per_model{model="clef_model",version="1"} 5\n'
-        'nv_cache_num_misses_per_model{model="clef_model",version="1"} 8\n'
-        'nv_cache_num_hits_per_model{model="clef",version="1"} 100\n'
-    )
-    assert counts_of(metrics) == {"hits": 5.0, "misses": 8.0}

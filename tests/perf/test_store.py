@@ -8,7 +8,6 @@ from clef.planner import Limits, Waiting
 from perf.first_come import next_batch, write_repository
 from perf.sections import NAMES, section
 from perf.store import Measurement, save_csv
-from perf.triton_cache import cached_repository
 
 
 def test_a_measurement_comes_back(tmp_path):
@@ -38,8 +37,6 @@ def test_first_come_takes_the_oldest_under_the_budget():
     assert next_batch([Waiting(5000), Waiting(1)], Limits(tokens=3000, records=8)) == [0]
 
 
-def test_the_other_repositories_are_ours_but_for_one_thing(tmp_path):
+def test_the_other_repository_is_ours_but_for_one_thing(tmp_path):
     planned = write_repository(tmp_path / "planned") / "clef_model" / "1" / "model.py"
     assert planned.read_text().endswith("clef.scheduler.next_batch = next_batch\n")
-    cached = cached_repository(tmp_path / "cached") / "clef_model" / "config.pbtxt"
-    assert "response_cache { enable: true }" in cached.read_text()

@@ -10,7 +10,7 @@ from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.images import Images
 from preprocess.settings import Settings
 from tests.preprocess.pictures import file_of, jpeg_of_size, noise, png_of_zeros, webp_of_size
-from tests.preprocess.prepared import RULES, prepared
+from tests.preprocess.prepared import RULES, THREADS, prepared
 
 
 def limited(settings: Settings, **update: Any) -> Settings:
@@ -96,8 +96,18 @@ def test_half_a_picture_is_named_by_its_index(settings: Settings) -> None:
     whole = file_of(noise(256, 256), "JPEG")
     images = Images([whole, whole[: len(whole) // 2]], RULES, settings)
     with pytest.raises(ValidationFailed) as caught:
-        images.patches("faithful")
+        images.patches("faithful", THREADS)
     assert caught.value.detail[0]["loc"] == ["body", "images", 1]
+
+
+def test_the_first_of_several_broken_pictures_is_named(settings: Settings) -> None:
+    # It is also the one that takes longest to be found broken.
+    large, small = file_of(noise(900, 900), "JPEG"), file_of(noise(64, 64), "JPEG")
+    images = Images([small, large[: len(large) - 9_000], small[:-200], small], RULES, settings)
+    for _ in range(5):
+        with pytest.raises(ValidationFailed) as caught:
+            images.patches("faithful", THREADS)
+        assert caught.value.detail[0]["loc"] == ["body", "images", 1]
 
 
 def test_a_picture_of_another_size_than_its_header_is_unreadable(
@@ -106,4 +116,4 @@ def test_a_picture_of_another_size_than_its_header_is_unreadable(
     images = Images([file_of(noise(64, 64))], RULES, settings)
     monkeypatch.setattr("preprocess.images.read_rgb", lambda data, mode: noise(64, 65))
     with pytest.raises(ValidationFailed):
-        images.patches("faithful")
+        images.patches("faithful", THREADS)

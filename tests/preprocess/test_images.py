@@ -16,7 +16,7 @@ from PIL import Image
 
 from preprocess.errors import ValidationFailed
 from preprocess.image_references import decode_reference
-from preprocess.images import ImageRules, ProcessorError, cut
+from preprocess.images import ImageRules, ProcessorError
 from preprocess.settings import Settings
 from tests.golden_cases import CASES, RELEASE
 from tests.preprocess.pictures import file_of, noise, rotated
@@ -105,26 +105,6 @@ def test_a_quarter_turn_swaps_the_grid_and_not_the_tokens(settings: Settings, pr
     expected, expected_grids = theirs(processor, turned)
     assert (grids == expected_grids).all()
     assert (two_frames(patches) == expected).all()
-
-
-def test_patches_run_over_merge_blocks() -> None:
-    # Every patch of this picture has a colour of its own, which says where it lies.
-    rows, columns = 4, 6
-    patch_of = np.arange(rows * columns).reshape(rows, columns)
-    plane = patch_of.repeat(16, 0).repeat(16, 1)
-    image = Image.fromarray(np.stack([plane, plane + 100, plane + 200], axis=2).astype(np.uint8))
-    out = np.empty((rows * columns, 768), dtype=np.uint8)
-    cut(image, out)
-    order = [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 12, 13, 18, 19, 14, 15, 20, 21, 16, 17, 22, 23]
-    assert out[:, 0].tolist() == order
-    assert (out.reshape(-1, 3, 256) == (np.array(order)[:, None] + [0, 100, 200]).astype(np.uint8)[:, :, None]).all()
-
-
-def test_a_patch_keeps_its_rows() -> None:
-    image = noise(32, 32)
-    out = np.empty((4, 768), dtype=np.uint8)
-    cut(image, out)
-    assert (out[2].reshape(3, 16, 16) == np.asarray(image)[16:, :16].transpose(2, 0, 1)).all()
 
 
 # Sizes

@@ -233,6 +233,7 @@ def test_model_info() -> None:
         "special_tokens": "literal",
         "image_mode": "faithful",
         "videos": False,
+        "response_cache_bytes": 0,
     }
     assert (info["limits"]["max_length"], info["limits"]["max_images"]) == (128, 2)
     assert info["limits"]["max_pixels_together"] == 128 * 1_024

@@ -50,6 +50,7 @@ def test_every_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPa
         "max_patches_bytes": 4,
         "max_body_bytes": 5,
         "schema_cache_entries": 0,
+        "response_cache_bytes": 6,
     }
     assert values.keys() == Settings.model_fields.keys()
     for name, value in values.items():

@@ -182,7 +182,9 @@ def start_stack(
     environment = server.environment() | {"CLEF_RELEASE": str(RELEASE), "OMP_NUM_THREADS": "1"} | settings
     log = folder / "triton.log"
     with Regions.claim(CACHE / "locks") as regions:
-        command = [*server.command(repository, ports, regions.prefix, exit_timeout_s=10), *triton_options]
+        cache_bytes = int(settings.get("CLEF_RESPONSE_CACHE_BYTES", 0))
+        command = server.command(repository, ports, regions.prefix, exit_timeout_s=10, response_cache_bytes=cache_bytes)
+        command += triton_options
         if shared_memory:
             command = with_tmpfs(command, Path("/dev/shm"), shared_memory)
         with running(command, environment, log, [regions.descriptor]) as triton:

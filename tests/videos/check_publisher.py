@@ -56,7 +56,7 @@ def test_ids_and_spans(publisher: Publisher, step: Preprocessor, name: str) -> N
 def test_pixels(publisher: Publisher, step: Preprocessor, name: str) -> None:
     media = publisher.encoded(CASES[name]).media
     (record,) = records(step, CASES[name].body())
-    made = Media.of([record], record.length, TOKENS, MERGE, CPU)
+    made = Media.of([record], TOKENS, MERGE, CPU)
     assert made is not None
     wanted = [media[key] for key in ("pixel_values", "pixel_values_videos") if key in media]
     torch.testing.assert_close(pixel_values(made.patches, made.pairs), torch.cat(wanted), atol=1e-6, rtol=0)
@@ -84,7 +84,7 @@ def test_files(
     wanted = publisher.encoded_file(tmp_path / "video.mp4")
     (record,) = records(step, body(data))
     assert record.input_ids.tolist() == list(wanted.input_ids)
-    made = Media.of([record], record.length, TOKENS, MERGE, CPU)
+    made = Media.of([record], TOKENS, MERGE, CPU)
     assert made is not None
     pixels = wanted.media["pixel_values_videos"]
     torch.testing.assert_close(pixel_values(made.patches, made.pairs), pixels, atol=1e-6, rtol=0)

@@ -66,6 +66,6 @@ class TritonPythonModel:
                 answer = self._in_flight.until(answer)
             records = split_records(inputs)
             token = str(told["cancel_token"]) if "cancel_token" in told else None
-            self._scheduler.submit(Job(records, answer, deadline(told), call.is_cancelled, token))
+            self._scheduler.submit(Job(records, answer, deadline(told), token))
         except Exception as error:  # the process's boundary: one request's failure is its own
             answer(error)

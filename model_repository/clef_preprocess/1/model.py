@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 
+import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from adapter.shared_memory import fitted, free_bytes
@@ -36,4 +37,9 @@ class TritonPythonModel:
         if until is not None and until <= time.time():
             raise DeadlineExceeded("the deadline passed before the request was read")
         images = inputs.get("IMAGES")
-        return self._preprocessor(inputs["REQUEST"][0], None if images is None else list(images), parameters)
+        tensors = self._preprocessor(inputs["REQUEST"][0], None if images is None else list(images), parameters)
+        if "CACHE_KEY" in inputs:
+            token = str(parameters.get("cancel_token", "")).encode(errors="replace")
+            tensors["COMPUTED_FOR"] = np.array([token], dtype=np.object_)
+            tensors["IMAGE_COUNT"] = np.array([len(tensors["IMAGE_GRID"])], dtype=np.int32)
+        return tensors
