@@ -175,8 +175,9 @@ def _tier(request: Request) -> Tier:
 
 
 def _account(request: Request) -> str | None:
+    """Whose kept answers it may have: a key's own, not those of an earlier one of its name."""
     caller: Caller | None = request.state.caller
-    return caller.account if caller else None
+    return (caller.key_hash or caller.account) if caller else None
 
 
 def request_settings(info: ModelInfo) -> RequestSettings:

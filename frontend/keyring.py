@@ -58,7 +58,8 @@ class KeyRing:
                 found = entry
         if found is None:
             raise AuthenticationFailed("This key is not known here.")
-        return Caller(key_name=found.name, account=f"key:{found.name}", tier=self._file.tiers[found.tier])
+        tier = self._file.tiers[found.tier]
+        return Caller(key_name=found.name, account=f"key:{found.name}", tier=tier, key_hash=found.sha256)
 
     def _refresh(self) -> None:
         try:

@@ -40,3 +40,5 @@ class Caller:
     account: str
     """Whose rate its decisions count to: a key's, or an address' where there is no key."""
     tier: Tier = field(default_factory=Tier)
+    key_hash: str | None = field(default=None, repr=False)
+    """Of the key itself, as its name may pass to another."""

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from frontend import keyfile
 from frontend.app import create_app
 from frontend.decision import Decision
 from frontend.response_cache import CacheKeys
@@ -214,6 +215,20 @@ async def test_keys_do_not_share_answers(place: Place, kserve: Kserve) -> None:
             await until_ready(client)
             for headers, hits in ((alice, 0), (bob, 0), (alice, 1), (bob, 2)):
                 assert (await ask(client, headers)).status_code == 200
+                assert kserve.hits == hits
+
+
+async def test_a_new_key_has_no_answer_of_an_old_one_of_its_name(place: Place, kserve: Kserve) -> None:
+    old = place.add("alice")
+    async with serving(kserve) as port:
+        triton = TritonClient(f"127.0.0.1:{port}")
+        async with client_of(create_app(place.settings(health_interval_ms=60_000), triton)) as client:
+            await until_ready(client)
+            await ask(client, old)
+            keyfile.write(place.keys, keyfile.read(place.keys).without_key("alice"))
+            new = place.add("alice")
+            for hits in (0, 1):
+                assert (await ask(client, new)).status_code == 200
                 assert kserve.hits == hits
 
 
