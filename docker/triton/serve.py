@@ -66,9 +66,21 @@ def ask(url: str) -> Sign:
         return Sign.FAILURE
 
 
+def response_cache_bytes() -> int:
+    """0 where it is unset or empty. Raises SystemExit for what is no size."""
+    told = os.environ.get("CLEF_RESPONSE_CACHE_BYTES") or "0"
+    try:
+        size = int(told)
+    except ValueError:
+        size = -1
+    if size < 0:
+        sys.exit(f"A setting is wrong: CLEF_RESPONSE_CACHE_BYTES={told}: it takes a whole number of bytes, or 0.")
+    return size
+
+
 def command(options: Sequence[str]) -> list[str]:
     """tritonserver's command line; `options` come last and win."""
-    cache_bytes = os.environ.get("CLEF_RESPONSE_CACHE_BYTES", "0")
+    cache_bytes = response_cache_bytes()
     ports = {name: os.environ.get(f"TRITON_{name.upper()}_PORT") for name in ("http", "grpc", "metrics")}
     return [
         "tritonserver",
@@ -79,7 +91,7 @@ def command(options: Sequence[str]) -> list[str]:
         *restrictions(),
         "--exit-timeout-secs=60",
         "--log-format=ISO8601",
-        *([f"--cache-config=local,size={cache_bytes}"] if cache_bytes != "0" else []),
+        *([f"--cache-config=local,size={cache_bytes}"] if cache_bytes else []),
         *(f"--{name}-port={port}" for name, port in ports.items() if port),
         *options,
     ]

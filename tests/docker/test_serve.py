@@ -85,14 +85,23 @@ def test_its_question_is_a_heartbeat() -> None:
     assert json.loads(serve._BODY)["id"] == HEARTBEAT
 
 
-@pytest.mark.parametrize(("told", "options"), [("", []), ("0", []), ("4096", ["--cache-config=local,size=4096"])])
+@pytest.mark.parametrize(
+    ("told", "options"), [(None, []), ("", []), ("0", []), ("4096", ["--cache-config=local,size=4096"])]
+)
 def test_the_response_cache_is_off_unless_it_has_a_size(
-    monkeypatch: pytest.MonkeyPatch, told: str, options: list[str]
+    monkeypatch: pytest.MonkeyPatch, told: str | None, options: list[str]
 ) -> None:
-    if told:
+    if told is not None:
         monkeypatch.setenv("CLEF_RESPONSE_CACHE_BYTES", told)
     command = runpy.run_path(str(SERVE))["command"]([])
     assert [option for option in command if option.startswith("--cache")] == options
+
+
+@pytest.mark.parametrize("told", ["-1", "64M", "1.5"])
+def test_what_is_no_size_of_the_response_cache_is_no_start(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    monkeypatch.setenv("CLEF_RESPONSE_CACHE_BYTES", told)
+    with pytest.raises(SystemExit, match=f"CLEF_RESPONSE_CACHE_BYTES={told}: "):
+        runpy.run_path(str(SERVE))["command"]([])
 
 
 def test_a_lost_step_is_seen_at_once_and_ends_the_container(watched: Watched) -> None:
