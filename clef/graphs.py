@@ -47,7 +47,7 @@ class Graphs:
 
 
 def cuda_capture(device: torch.device) -> Capture:
-    """Captures that share their memory: all but their hidden states, which is that of the longest pass."""
+    """Captures that share one memory, as large as the longest pass needs. Their hidden states are each one's own."""
     pool = torch.cuda.graph_pool_handle()
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 

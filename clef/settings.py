@@ -6,6 +6,8 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from clef.footprint import CHUNK
+
 PREFIX = "CLEF_"
 
 
@@ -45,13 +47,13 @@ class ModelSettings(BaseSettings):
     `perf/RESULTS.md` has by how much, by length."""
     max_overtaken: int = Field(4, ge=0)
     """Micro-batches that may pass the oldest waiting record before it leads one."""
-    graph_tokens: int = Field(0, ge=0)
+    graph_tokens: int = Field(0, ge=0, multiple_of=CHUNK)
     """A text of up to so many tokens is computed, where it is alone, by a CUDA graph captured at start, see
-    `clef.graphs`; 0: none. Not on a CPU. Needs the warm-up, which checks them."""
+    `clef.graphs`, one every 64; 0: none. Not on a CPU. Needs the warm-up, which checks them."""
     allow_slow_kernels: bool = False
     """Serve on CUDA without flash-linear-attention and causal-conv1d: correct, and several times slower."""
     warmup: bool = True
-    """Compute records of several sizes before the model is ready, and check the state cache and packed records."""
+    """Compute records of several sizes before the model is ready; check the state cache, packed records and graphs."""
 
 
 def read_settings(**given: Any) -> ModelSettings:

@@ -34,3 +34,12 @@ def test_an_error_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEF_BATCH_TOKENS", "0")
     with pytest.raises(SettingsError, match="CLEF_BATCH_TOKENS"):
         read_settings(release="/models/clef-flash")
+
+
+@pytest.mark.parametrize("told", ["100", "63", "-64"])
+def test_graphs_end_where_one_is_captured(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    monkeypatch.setenv("CLEF_GRAPH_TOKENS", told)
+    with pytest.raises(SettingsError, match="CLEF_GRAPH_TOKENS"):
+        read_settings(release="/models/clef-flash")
+    monkeypatch.setenv("CLEF_GRAPH_TOKENS", "128")
+    assert read_settings(release="/models/clef-flash").graph_tokens == 128
