@@ -113,13 +113,13 @@ def memory(weights: Inspected | None, text: TextShape | None, model: ModelSettin
     kept, working = model.state_cache_bytes, ALLOWANCE * tokens * working_bytes(text) * (2 if wide else 1)
     needed = weight_bytes + kept + working + (CUDA_BYTES if found else 0)
     said = (
-        f"weights {weight_bytes / GB:.1f} GB, a micro-batch {working / GB:.1f}, states {kept / GB:.1f}; "
+        f"weights {weight_bytes / GB:.1f} GB, computed at once {working / GB:.1f}, states {kept / GB:.1f}; "
         f"{found.name if found else 'this machine'} has {room / GB:.1f} GB"
     )
     if weight_bytes > room:
         return fail("memory", said, "Take a larger one, or CLEF_DTYPE=bfloat16." if wide else "Take a larger card.")
     if needed > room:
-        return warn("memory", said, "Lower CLEF_STATE_CACHE_BYTES, CLEF_BATCH_TOKENS or CLEF_MAX_LENGTH.")
+        return warn("memory", said, "Lower CLEF_MAX_LENGTH, CLEF_STATE_CACHE_BYTES or CLEF_BATCH_TOKENS.")
     if found and found.used > room - needed:
         return warn("memory", f"{said}, {found.used / GB:.1f} in use", f"{SMI} names the programs on the card.")
     if found and available_bytes() < weight_bytes:

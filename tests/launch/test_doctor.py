@@ -219,7 +219,7 @@ class TestCard:
         card = machine.Card("card", "580", int(gigabytes * 1e9), int(used * 1e9))
         found = machine.memory(WHOLE, FLASH.text, ModelSettings(release=RELEASE), card)
         assert found.level == level
-        assert "weights 19.3 GB, a micro-batch 3.1, states 1.1; card has" in found.text
+        assert "weights 19.3 GB, computed at once 3.1, states 1.1; card has" in found.text
 
     def test_weights_pass_through_the_hosts_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(machine, "available_bytes", lambda: 8_000_000_000)
