@@ -153,17 +153,19 @@ class ClefModel:
         return True
 
     def _packs_rightly(self) -> bool:
-        """Whether a record behind another in a packed row scores as it does alone."""
+        """Whether records behind others in a packed row score as they do alone."""
         install(self._trunk.model)
-        first, second, mistaken = warmup.neighbours(self._trunk.media_tokens.image)
-        alone, merged = self._warm_up([second]), self._warm_up([mistaken])
+        records, mistaken = warmup.neighbours(self._trunk.media_tokens.image)
+        alone, merged = ([self._warm_up([each]) for each in those] for those in (records[1:], mistaken))
         self.packs = True
         try:
-            packed = self._warm_up([first, second])[-len(alone) :]
-        except ReleaseError as error:
+            packed = np.split(self._warm_up(records), len(records))[1:]
+        except DeviceLost:
+            raise
+        except Exception as error:  # a kernel's package has errors of its own
             log.error("records cannot be packed: micro-batches are padded on this device (%s)", error)
             return False
-        off = self._off(packed, alone, merged)
+        off = max(map(self._off, packed, alone, merged))
         if off:
             log.error("packed records are off by %.2g: micro-batches are padded on this device", off)
             return False
@@ -178,7 +180,9 @@ class ClefModel:
         try:
             self._trunk.graphs = Graphs(self._trunk.text, most, self._device, capture)
             replayed = [[self._warm_up([record]) for record in pair] for pair in pairs]
-        except (RuntimeError, ReleaseError) as error:
+        except DeviceLost:
+            raise
+        except Exception as error:  # as above
             log.error("graphs cannot be captured, and are not used on this device: %s", error)
             self._trunk.graphs = None
             return

@@ -1,9 +1,9 @@
 """Which waiting records make the next micro-batch. Pure: lengths in, positions out.
 
 Padding is bounded twice: no record joins one that is much longer than itself, and the padded tokens of a micro-batch
-stay within a budget, which also bounds its memory. Where records are packed there is none, but a short one would still
-wait for a long one's forward: they may be less alike by as much as costs next to nothing, and the budget is of their
-own tokens.
+stay within a budget, which also bounds its memory. Where records are packed there is none, and the budget is of their
+own tokens; but a short one would still wait for a long one's forward, so that they are as alike, unless all are next
+to nothing together.
 
 Records with a prefix that is worth keeping go with those of the same prefix, which is then computed once, if at all.
 What counts as their length is what stands behind it.
@@ -18,8 +18,8 @@ from clef.prefix import Prefix
 
 STRETCH = 1.25
 SLACK_TOKENS = 64
-PACKED_SLACK_TOKENS = 256
-"""A card computes about as many tokens while it reads the weights, which it does once for all (`docs/gpu.md`)."""
+FREE_TOKENS = 256
+"""A card computes about as many while it reads the weights, which it does once for all (`docs/gpu.md`)."""
 SHARE = 4
 """A token that is attended to, but not computed, takes about a quarter of the memory of one that is, in each row."""
 
@@ -52,10 +52,10 @@ class Waiting:
         return self.prefix == other.prefix and self.has_media == other.has_media
 
 
-def alike(one: int, other: int, packed: bool = False) -> bool:
+def alike(one: int, other: int) -> bool:
     """Whether records of these lengths may share a micro-batch."""
     shorter, longer = sorted((one, other))
-    return longer <= STRETCH * shorter + (PACKED_SLACK_TOKENS if packed else SLACK_TOKENS)
+    return longer <= STRETCH * shorter + SLACK_TOKENS
 
 
 def next_batch(
@@ -88,7 +88,8 @@ def next_batch(
         length = waiting[place].rest
         low, high = min(shortest, length), max(longest, length)
         tokens = total + length if packed else (shared + high) * (len(chosen) + 1)
-        if alike(low, high, packed) and tokens <= limits.tokens:
+        free = packed and tokens <= FREE_TOKENS
+        if (free or alike(low, high)) and tokens <= limits.tokens:
             chosen.append(place)
             shortest, longest, total = low, high, total + length
     return sorted(chosen, key=lambda place: waiting[place].rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ QUESTION = (0, 4)
 OPTIONS = ((4, 8), (8, 12))
 MIX = 7919
 RESTS = (48, 64)
+NEIGHBOURS = (48, 70, 17)
+"""Lengths of which none ends where a kernel's chunk does."""
 
 
 def shapes(device_type: str, batch_tokens: int, batch_records: int, max_length: int) -> list[tuple[int, int]]:
@@ -72,10 +75,12 @@ def pairs(lengths: Iterable[int], image_token: int) -> Iterator[tuple[Record, Re
         yield replace(text(length), input_ids=ids[:length]), replace(text(length), input_ids=ids[length:])
 
 
-def neighbours(image_token: int) -> tuple[Record, Record, Record]:
-    """Two records, and the second as it must not be read where it stands behind the first in a packed row."""
-    ((first, second),) = pairs(RESTS[1:], image_token)
-    return first, second, _behind(first.input_ids, second.input_ids, first)
+def neighbours(image_token: int) -> tuple[list[Record], list[Record]]:
+    """Records for a packed row, and each but the first as it must not be read there: behind the one before it."""
+    ends = np.cumsum(NEIGHBOURS)
+    ids = np.split(_mixed(int(ends[-1]), image_token), ends[:-1])
+    records = [replace(text(len(each)), input_ids=each) for each in ids]
+    return records, [_behind(first, second, records[0]) for first, second in pairwise(ids)]
 
 
 def _mixed(length: int, below: int) -> Ints:

@@ -2,8 +2,8 @@
 
 Each has a connection of its own, long and short ones shuffled. A long one is as long as the stack allows; the limit is
 set low, so that the whole takes seconds on a CPU. What counts is a ratio: the p95 of the short ones to the compute of
-one long request alone. They come in two ways: over time, at random moments, so that the model is busy for `BUSY` of
-it; and all at once, where the short ones alone make each other wait for what all of them compute.
+one long request alone. They come in two ways: over time, at random moments, where computing them one by one takes
+`BUSY` of it; and all at once, where the short ones alone make each other wait for what all of them compute.
 """
 
 from __future__ import annotations
@@ -39,12 +39,10 @@ AT_ONCE_S = 0.01
 
 
 def measure(quick: bool) -> dict[str, Any]:
+    planner = _run(MODEL_REPOSITORY, quick)
     with tempfile.TemporaryDirectory() as folder:
-        return {
-            "max_length": MAX_LENGTH,
-            "planner": _run(MODEL_REPOSITORY, quick),
-            "first come": _run(write_repository(Path(folder)), quick),
-        }
+        first_come = _run(write_repository(Path(folder)), quick, planner["seconds"])
+    return {"max_length": MAX_LENGTH, "planner": planner, "first come": first_come}
 
 
 def report(data: dict[str, Any]) -> str:
@@ -68,13 +66,14 @@ def report(data: dict[str, Any]) -> str:
         f"{run['short']} short requests of {run['short_tokens']:.0f} tokens and {run['long']} long ones of "
         f"{run['long_tokens']:.0f}. Alone a short one computes for {run['short_alone_ms']:.0f} ms and a long one for "
         f"{run['long_alone_ms']:.0f} ms; a short p95 under {TARGET:.0f} long forwards is asked. They come over "
-        f"{run['seconds']:.0f} s at random, which keeps the model busy for {BUSY:.0%} of it, and then all at once, "
+        f"{run['seconds']:.0f} s at random, of which computing them one by one takes {BUSY:.0%}, and then all at once, "
         f"where the short ones alone, one after another, are {together / run['long_alone_ms']:.0f} long forwards.\n\n"
         f"{table(columns, cells)}"
     )
 
 
-def _run(repository: Path, quick: bool) -> dict[str, Any]:
+def _run(repository: Path, quick: bool, seconds: float | None = None) -> dict[str, Any]:
+    """`seconds`: over which the requests come; None: by what they compute for here."""
     shorts, longs = (QUICK_SHORT, QUICK_LONG) if quick else (SHORT, LONG)
     settings = {
         "CLEF_MAX_LENGTH": str(MAX_LENGTH),
@@ -87,7 +86,7 @@ def _run(repository: Path, quick: bool) -> dict[str, Any]:
             short_alone = _compute_ms(caller, [short(chance) for _ in range(ALONE)])
             long_alone = _compute_ms(caller, [_longest(chance) for _ in range(ALONE)])
         requests = [short(chance) for _ in range(shorts)] + [_longest(chance) for _ in range(longs)]
-        seconds = (shorts * short_alone + longs * long_alone) / BUSY / 1e3
+        seconds = seconds or (shorts * short_alone + longs * long_alone) / BUSY / 1e3
         over_time = _ask(running.http, requests, [chance.uniform(0, seconds) for _ in requests])
         at_once = _ask(running.http, requests, [chance.uniform(0, AT_ONCE_S) for _ in requests])
     return {

@@ -53,7 +53,11 @@ class Threads:
             if not helper.cancel():
                 helper.result()
         if wrong:
-            raise wrong[min(wrong)]
+            try:
+                raise wrong[min(wrong)]
+            finally:
+                # Errors hold frames, and frames this: together they would keep whole pictures until a collection.
+                wrong.clear()
         return [made[index] for index in sorted(made)]
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from clef.batch import Record
 from clef.collate import collate
+from clef.footprint import CHUNK
 from clef.head import JointHead
 from clef.model import ClefModel
 from clef.packed import boundaries
@@ -115,9 +116,16 @@ def test_records_are_packed_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None
         np.testing.assert_allclose(logits, expected(case), atol=0.05, rtol=0)
 
 
-def test_a_device_without_a_kernel_pads(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+class KernelError(Exception):
+    """As Triton-language kernels have their own."""
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, KernelError])
+def test_a_device_without_a_kernel_pads(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: type[Exception]
+) -> None:
     def missing(*_: Any, **__: Any) -> Tensor:
-        raise RuntimeError("FlashAttention only supports Ampere GPUs or newer.")
+        raise kind("FlashAttention only supports Ampere GPUs or newer.")
 
     place(monkeypatch, varlen_attn=missing)
     loaded = fresh()
@@ -140,9 +148,19 @@ def one_record(query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, *_
     return varlen_attn(query, key, value, ends, ends, length, length, **others)
 
 
+def to_whole_chunks(*args: Any, cu_seqlens: Tensor | None = None, **kwargs: Any) -> Any:
+    """A kernel for records of whole chunks."""
+    if cu_seqlens is None:
+        return chunk_gated_delta_rule(*args, **kwargs)
+    rounded = (cu_seqlens / CHUNK).round().to(cu_seqlens.dtype) * CHUNK
+    rounded[-1] = cu_seqlens[-1]
+    return chunk_gated_delta_rule(*args, cu_seqlens=rounded, **kwargs)
+
+
 @pytest.mark.parametrize(
     ("name", "careless"),
     [
+        ("chunk_gated_delta_rule", functools.wraps(chunk_gated_delta_rule)(to_whole_chunks)),
         ("chunk_gated_delta_rule", without(chunk_gated_delta_rule, "cu_seqlens")),
         ("causal_conv1d_fn", without(causal_conv1d_fn, "seq_idx")),
         ("varlen_attn", one_record),

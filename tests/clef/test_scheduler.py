@@ -99,7 +99,7 @@ def test_closing_finishes_what_waits_and_takes_no_more(gate: Gate, desk: Desk) -
     desk.scheduler.close()
 
 
-@pytest.mark.parametrize(("packs", "batches"), [(True, [[64, 300]]), (False, [[64], [300]])])
+@pytest.mark.parametrize(("packs", "batches"), [(True, [[40, 190]]), (False, [[40], [190]])])
 def test_a_model_that_packs_takes_less_alike_records_together(
     gate: Gate, settings: ModelSettings, packs: bool, batches: list[list[int]]
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_model_that_packs_takes_less_alike_records_together(
     desk = Desk(gate, settings)
     first = desk.ask(text(1))
     assert gate.entered.wait(PATIENCE_S)
-    waiting = [desk.ask(text(length)) for length in (300, 64)]
+    waiting = [desk.ask(text(length)) for length in (190, 40)]
     gate.opened.set()
     for answer in (first, *waiting):
         answer.scores()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import shutil
 
 from clef.planner import Limits, Waiting
 from perf.first_come import next_batch, write_repository
+from perf.report import REPORT, write_report
 from perf.sections import NAMES, section
-from perf.store import Measurement, save_csv
+from perf.store import RESULTS, Measurement, save_csv
 
 
 def test_a_measurement_comes_back(tmp_path):
@@ -21,6 +23,13 @@ def test_rows_come_back(tmp_path):
     save_csv("rows", [{"load": "rate", "p50_ms": 1.5}, {"load": "concurrency", "p50_ms": 2.5}], tmp_path)
     with (tmp_path / "rows.csv").open() as file:
         assert [row["p50_ms"] for row in csv.DictReader(file)] == ["1.5", "2.5"]
+
+
+def test_the_report_is_of_what_is_kept(tmp_path):
+    results = shutil.copytree(RESULTS, tmp_path / RESULTS.name, ignore=shutil.ignore_patterns("*.svg"))
+    report = write_report(results, tmp_path / REPORT.name)
+    assert report.read_text() == REPORT.read_text()
+    assert {path.name for path in results.iterdir()} == {path.name for path in RESULTS.iterdir()}
 
 
 def test_every_section_has_what_the_report_needs():

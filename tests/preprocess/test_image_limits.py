@@ -9,6 +9,7 @@ import pytest
 from preprocess.errors import RequestTooLarge, ValidationFailed
 from preprocess.images import Images
 from preprocess.settings import Settings
+from preprocess.threads import Threads
 from tests.preprocess.pictures import file_of, jpeg_of_size, noise, png_of_zeros, webp_of_size
 from tests.preprocess.prepared import RULES, THREADS, prepared
 
@@ -117,3 +118,21 @@ def test_a_picture_of_another_size_than_its_header_is_unreadable(
     monkeypatch.setattr("preprocess.images.read_rgb", lambda data, mode: noise(64, 65))
     with pytest.raises(ValidationFailed):
         images.patches("faithful", THREADS)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "calls"),
+    [([(400, 400)] * 2, [2]), ([(392, 380)], [3, 3]), ([(390, 370)], [])],
+)
+def test_several_pictures_are_read_side_by_side_and_a_large_one_in_bands(
+    settings: Settings, sizes: list[tuple[int, int]], calls: list[int]
+) -> None:
+    class Counted(Threads):
+        def map(self, call: Any, items: Any) -> Any:
+            told = list(items)
+            seen.append(len(told))
+            return super().map(call, told)
+
+    seen: list[int] = []
+    Images([file_of(noise(*size)) for size in sizes], RULES, settings).patches("faithful", Counted(3))
+    assert seen == calls

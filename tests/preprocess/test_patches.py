@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from preprocess.patches import PATCH_BYTES, RESAMPLE, write_patches
+from preprocess import patches
+from preprocess.patches import PATCH_BYTES, RESAMPLE, orders_rightly, write_patches
 from preprocess.threads import ALONE, Threads
 from tests.preprocess.pictures import noise
 from tests.preprocess.prepared import Array
@@ -99,3 +100,21 @@ def test_bands_are_one_resize_whatever_the_sizes(
     w: int, h: int, columns: int, rows: int, count: int, seed: int
 ) -> None:
     agree(noise(w, h, seed), (columns * 32, rows * 32), count)
+
+
+def test_the_order_of_the_axes_is_this_pillows() -> None:
+    assert orders_rightly()
+
+
+@pytest.mark.parametrize("wrong", [(0, 1), (1, 0)])
+def test_with_a_pillow_of_another_order_nothing_is_banded(
+    monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(patches, "_order", lambda size, to: wrong)
+    orders_rightly.cache_clear()
+    try:
+        assert not orders_rightly()
+        agree(noise(600, 850), (608, 416), 2)
+        agree(noise(850, 600), (416, 608), 2)
+    finally:
+        orders_rightly.cache_clear()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,23 @@ def test_a_process_ends_with_its_threads() -> None:
 def test_as_many_as_this_process_may_use(monkeypatch: pytest.MonkeyPatch, processors: int, count: int) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7, 7 + processors)))
     assert Threads().count == count
+
+
+def test_what_a_wrong_call_held_is_gone_with_its_error() -> None:
+    class Picture:
+        pass
+
+    held: list[weakref.ref[Picture]] = []
+
+    def wrong(_: int) -> None:
+        picture = Picture()
+        held.append(weakref.ref(picture))
+        raise ValueError(picture)
+
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="Picture"):
+            Threads(2).map(wrong, range(2))
+        assert held and [each() for each in held] == [None] * len(held)
+    finally:
+        gc.enable()
