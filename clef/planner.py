@@ -18,6 +18,9 @@ from clef.prefix import Prefix
 
 STRETCH = 1.25
 SLACK_TOKENS = 64
+ENOUGH_TOKENS = 1024
+"""A record of so many goes alone: it keeps a device busy by itself, so that company is computed no faster for it, and
+would wait for it. `perf/RESULTS.md` has a CPU's cost of a token by length, `docs/gpu.md` the arithmetic of cards."""
 FREE_TOKENS = 256
 """A card computes about as many while it reads the weights, which it does once for all (`docs/gpu.md`)."""
 SHARE = 4
@@ -67,7 +70,7 @@ def next_batch(
     """Positions in `waiting` (oldest first, not empty) of the next micro-batch, shortest first.
 
     The record with the least to compute leads, or the oldest one on demand; those nearest to it in length join while
-    all are alike and the tokens fit. `holds`: whether a prefix is computed already.
+    all are alike, none is enough alone, and the tokens fit. `holds`: whether a prefix is computed already.
     """
 
     def work(place: int) -> int:
@@ -88,8 +91,8 @@ def next_batch(
         length = waiting[place].rest
         low, high = min(shortest, length), max(longest, length)
         tokens = total + length if packed else (shared + high) * (len(chosen) + 1)
-        free = packed and tokens <= FREE_TOKENS
-        if (free or alike(low, high)) and tokens <= limits.tokens:
+        together = alike(low, high) or (packed and tokens <= FREE_TOKENS)
+        if together and high < ENOUGH_TOKENS and tokens <= limits.tokens:
             chosen.append(place)
             shortest, longest, total = low, high, total + length
     return sorted(chosen, key=lambda place: waiting[place].rest)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clef.planner import FREE_TOKENS, SHARE, SLACK_TOKENS, STRETCH, Limits, Waiting, alike, next_batch
+from clef.planner import ENOUGH_TOKENS, FREE_TOKENS, SHARE, SLACK_TOKENS, STRETCH, Limits, Waiting, alike, next_batch
 from clef.prefix import Prefix
 
 LENGTHS = st.integers(1, 400) | st.integers(1, 20_000)
@@ -20,7 +20,8 @@ def fits(lengths: list[int], limits: Limits) -> bool:
     """Whether the limits let records of these lengths go together."""
     tokens = sum(lengths) if limits.packed else max(lengths) * len(lengths)
     together = alike(min(lengths), max(lengths)) or (limits.packed and tokens <= FREE_TOKENS)
-    return tokens <= limits.tokens and len(lengths) <= limits.records and together
+    bounded = tokens <= limits.tokens and len(lengths) <= limits.records and max(lengths) < ENOUGH_TOKENS
+    return bounded and together
 
 
 def lengths_of(chosen: list[int], waiting: list[Waiting]) -> list[int]:
@@ -79,21 +80,24 @@ def test_likeness_is_mutual(one: int, other: int) -> None:
         (queue(16000), [16000]),
         (queue(20000, 20000), [20000]),
         (queue(200, 314, 315), [200, 314]),
-        (queue(*[500] * 40), [500] * 32),
-        (queue(3000, 3100, 3200, 3300, 3400, 3500), [3000, 3100, 3200, 3300]),
+        (queue(*[120] * 40), [120] * 32),
+        (queue(*[500] * 40), [500] * 8),
+        (queue(900, 990, 1000, 1023, 1024), [900, 990, 1000, 1023]),
+        (queue(1024, 1023, 1023, 1024), [1023, 1023]),
+        (queue(3000, 3000), [3000]),
     ],
 )
 def test_what_it_comes_to_under_the_default_limits(waiting: list[Waiting], chosen: list[int]) -> None:
-    assert lengths_of(next_batch(waiting, Limits(tokens=16384, records=32)), waiting) == chosen
+    assert lengths_of(next_batch(waiting, Limits(tokens=4096, records=32)), waiting) == chosen
 
 
 def test_packed_records_need_not_be_alike_while_a_card_reads_its_weights() -> None:
     waiting = queue(40, 190, 26, 300, 16000)
     assert lengths_of(next_batch(waiting, Limits(16384, 32)), waiting) == [26, 40]
     assert lengths_of(next_batch(waiting, Limits(16384, 32, packed=True)), waiting) == [26, 40, 190]
-    longer = queue(3000, 3100, 3200, 3300, 3400, 3500)
-    assert len(next_batch(longer, Limits(16384, 32))) == 4
-    assert len(next_batch(longer, Limits(16384, 32, packed=True))) == 5
+    longer = queue(700, 760, 800, 820, 900)
+    assert len(next_batch(longer, Limits(4096, 32))) == 4
+    assert len(next_batch(longer, Limits(4096, 32, packed=True))) == 5
 
 
 def test_records_behind_a_state_are_padded_where_others_are_packed() -> None:
@@ -102,9 +106,9 @@ def test_records_behind_a_state_are_padded_where_others_are_packed() -> None:
 
 
 def test_an_old_long_record_takes_its_like_along() -> None:
-    waiting = queue(4000, 200, 4500, 210, 3900, 16000)
+    waiting = queue(800, 200, 900, 210, 780, 16000)
     chosen = next_batch(waiting, Limits(tokens=16384, records=32), oldest_leads=True)
-    assert lengths_of(chosen, waiting) == [3900, 4000, 4500]
+    assert lengths_of(chosen, waiting) == [780, 800, 900]
 
 
 def test_records_with_images_go_apart() -> None:

@@ -27,12 +27,12 @@ def test_a_lone_job_is_computed_at_once(gate: Gate, settings: ModelSettings) -> 
 
 def test_short_jobs_are_answered_first(gate: Gate, desk: Desk) -> None:
     order: list[int] = []
-    for length in (1500, 250, 1600, 240, 260, 9000):
+    for length in (800, 250, 900, 240, 260, 9000):
         desk.scheduler.submit(Job([text(length)], lambda scores, length=length: order.append(length)))
     gate.opened.set()
     desk.close()
-    assert gate.batches == [[1], [240, 250, 260], [1500, 1600], [9000]]
-    assert order == [240, 250, 260, 1500, 1600, 9000]
+    assert gate.batches == [[1], [240, 250, 260], [800, 900], [9000]]
+    assert order == [240, 250, 260, 800, 900, 9000]
 
 
 def test_new_short_jobs_overtake_waiting_long_ones(gate: Gate, desk: Desk) -> None:
