@@ -28,6 +28,9 @@ PROBE_BODY = b'{"state":"heartbeat","questions":{"alive":{"type":"noul"}}}'
 _RETRY_S = 0.5
 # Of a heartbeat's time: how long it waits for its answer before it asks the steps, and between two such looks.
 _LOOK = 1 / 6
+# Times of one request for which living steps may go without an answer: a micro-batch that was begun within a request's
+# time is computed to its end, though nobody waits for it any more, and on a CPU one of a large picture takes a minute.
+_PATIENCE = 4
 
 
 class Heartbeat:
@@ -36,7 +39,7 @@ class Heartbeat:
     def __init__(self, settings: Settings, triton: Triton) -> None:
         self._interval = settings.health_interval_ms / 1000
         self._timeout = settings.health_timeout_ms / 1000
-        self._patience = settings.request_timeout_ms / 1000
+        self._patience = _PATIENCE * settings.request_timeout_ms / 1000
         self._triton = triton
         self._waiting = 0
         self._answered = float("-inf")
@@ -120,7 +123,7 @@ class Heartbeat:
             asking.cancel()
 
     def _may_be_load(self) -> bool:
-        """Whether a late answer is believed to be load's, where others wait too: for the time of one request.
+        """Whether a late answer is believed to be load's, where others wait too: for the time of some requests.
 
         What is down comes up by an answer alone.
         """
