@@ -81,9 +81,8 @@ clean:  ## Remove the environment, the development release and every cache; keys
 	@$(PIP) --no-deps -r requirements/test-no-deps.txt $(TERSE)
 	@touch $@
 
-.venv/.bench: .venv/.test requirements/bench.txt
+.venv/.bench: .venv/.test
 	@sh tests/debian.sh wrk libb64-0d
-	@$(PIP) $(PINNED) -r requirements/bench.txt $(TERSE)
 	@touch $@
 
 $(AUDIT)/.made: requirements/audit.txt | .venv/.serve

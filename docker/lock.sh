@@ -11,7 +11,7 @@ lock() {
 }
 
 lock "$@" --universal --python-version 3.11 --constraints requirements/gpu.txt \
-    requirements/serve.txt requirements/test.txt requirements/bench.txt requirements/video.txt \
+    requirements/serve.txt requirements/test.txt requirements/video.txt \
     docker/triton/requirements.in docker/frontend/requirements.in --output-file requirements/constraints.txt
 for image in triton frontend; do
     lock "$@" --only-binary :all: --python-version 3.12 --python-platform x86_64-manylinux_2_39 \

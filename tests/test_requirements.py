@@ -26,7 +26,7 @@ def listed(path: Path) -> dict[str, Requirement]:
 CONSTRAINTS = listed(REQUIREMENTS / "constraints.txt")
 
 
-@pytest.mark.parametrize("name", ["serve", "test", "bench", "video", "tracing"])
+@pytest.mark.parametrize("name", ["serve", "test", "video", "tracing"])
 def test_what_is_asked_for_is_constrained_to_the_same_version(name: str) -> None:
     for package, wanted in listed(REQUIREMENTS / f"{name}.txt").items():
         assert CONSTRAINTS[package].specifier == wanted.specifier, AGAIN
