@@ -53,7 +53,6 @@ class Record:
     def check(self) -> None:
         """Raises InvalidRecord where counts, ranges or shapes contradict each other."""
         length, questions = self.length, len(self.question_spans)
-        # Lists below: a look at a few numbers costs numpy ten times as much.
         _demand(self.input_ids.ndim == 1 and length > 0, "a record needs tokens")
         _demand(self.question_spans.ndim == 2 and self.question_spans.shape[1] == 2, "question spans must be [Q, 2]")
         _demand(self.option_spans.ndim == 2 and self.option_spans.shape[1] == 2, "option spans must be [O, 2]")
@@ -62,6 +61,7 @@ class Record:
             self.question_types.shape == self.option_counts.shape == (questions,),
             "question types and option counts must be one a question",
         )
+        # Lists, as in `split_records`.
         types, counts = self.question_types.tolist(), self.option_counts.tolist()
         _demand(min(types) >= 0 and max(types) < QUESTION_TYPES, "unknown question type")
         _demand(min(counts) > 0, "a question needs an option")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 _INSTALL = ("--disable-pip-version-check", "--quiet", "--retries", "3")
 
@@ -26,6 +29,15 @@ def environment(folder: Path, requirements: Path, *options: str) -> Path:
             _run(sys.executable, "-m", "pip", "--python", python, "install", *_INSTALL, *options, "-r", requirements)
             made.write_text(wanted, "utf-8")
     return python
+
+
+def leave_out_unless(variable: str, module: Path, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of a module, which would make an environment of gigabytes, where the variable is not set."""
+    if os.environ.get(variable):
+        return
+    large = [item for item in items if item.path == module]
+    config.hook.pytest_deselected(items=large)
+    items[:] = [item for item in items if item not in large]
 
 
 def _whole(requirements: Path) -> str:

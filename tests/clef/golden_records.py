@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import random
 from functools import cache
 from typing import Any
 
@@ -41,6 +42,20 @@ def record(name: str) -> Record:
         patches=patches,
         image_grid=grid,
     )
+
+
+def any_mix(seed: int) -> list[str]:
+    """Short cases, two to nine, some more than once."""
+    chance = random.Random(seed)
+    return chance.choices(SHORT_CASES, k=chance.randint(2, 9))
+
+
+def images_beside_text(seed: int) -> list[str]:
+    """Three cases with images among two of text."""
+    chance = random.Random(seed)
+    names = chance.sample(IMAGE_CASES, k=3) + chance.sample([name for name in TEXT_CASES if name in SHORT_CASES], k=2)
+    chance.shuffle(names)
+    return names
 
 
 def expected(name: str) -> NDArray[np.float32]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -19,7 +18,7 @@ from clef.model import ClefModel
 from clef.prefix import Prefix
 from clef.release import HEAD_WEIGHTS, open_release
 from clef.settings import ModelSettings
-from tests.clef.golden_records import IMAGE_CASES, LONG_CASES, SHORT_CASES, TEXT_CASES, expected, ints, record
+from tests.clef.golden_records import LONG_CASES, any_mix, expected, images_beside_text, ints, record
 from tests.clef.made_records import made
 from tests.golden_cases import CASES, RELEASE, tolerance
 
@@ -41,16 +40,12 @@ def test_a_golden_case_alone(model: ClefModel, name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_golden_cases_in_any_mix(model: ClefModel, seed: int) -> None:
-    chance = random.Random(seed)
-    assert_golden(model, chance.choices(SHORT_CASES, k=chance.randint(2, 9)))
+    assert_golden(model, any_mix(seed))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_images_of_several_records_in_one_batch(model: ClefModel, seed: int) -> None:
-    chance = random.Random(seed)
-    names = chance.sample(IMAGE_CASES, k=3) + chance.sample([name for name in TEXT_CASES if name in SHORT_CASES], k=2)
-    chance.shuffle(names)
-    assert_golden(model, names)
+    assert_golden(model, images_beside_text(seed))
 
 
 @pytest.mark.parametrize("name", LONG_CASES)

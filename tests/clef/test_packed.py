@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +22,7 @@ from clef.prefix import Prefix
 from clef.release import open_release
 from clef.settings import ModelSettings
 from clef.trunk import Trunk
-from tests.clef.golden_records import IMAGE_CASES, LONG_CASES, SHORT_CASES, TEXT_CASES, expected, record
+from tests.clef.golden_records import LONG_CASES, SHORT_CASES, any_mix, expected, images_beside_text, record
 from tests.clef.made_records import made, record_lists
 from tests.clef.reference_kernels import causal_conv1d_fn, chunk_gated_delta_rule, place, varlen_attn
 from tests.clef.test_media import MIXED, shown
@@ -60,16 +59,12 @@ def assert_golden(model: ClefModel, names: list[str]) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_golden_cases_in_any_mix(packing: ClefModel, seed: int) -> None:
-    chance = random.Random(seed)
-    assert_golden(packing, chance.choices(SHORT_CASES, k=chance.randint(2, 9)))
+    assert_golden(packing, any_mix(seed))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_images_beside_text(packing: ClefModel, seed: int) -> None:
-    chance = random.Random(seed)
-    names = chance.sample(IMAGE_CASES, k=3) + chance.sample([name for name in TEXT_CASES if name in SHORT_CASES], k=2)
-    chance.shuffle(names)
-    assert_golden(packing, names)
+    assert_golden(packing, images_beside_text(seed))
 
 
 @pytest.mark.parametrize("name", LONG_CASES)
